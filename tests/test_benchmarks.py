@@ -11,7 +11,7 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.events import ModelCallEnded, TextDelta
 from gateway.http_client.clients import HttpClients
-from tests.benchmarks import schemas
+from tests.benchmarks import renderers, schemas
 from tests.benchmarks.load import KnownThread, frames_of, new_thread
 from tests.benchmarks.measurements import Amount, Row, percentile
 from tests.benchmarks.provider_client import REQUEST, open_model
@@ -48,7 +48,7 @@ async def test_every_measurement_gives_its_rows(tmp_path: Path) -> None:
     rows: list[Row] = []
     async with running_servers(tmp_path, NO_PINNING) as servers:
         await Benchmarks(servers, TINY, rows.append).run()
-    assert len({row.name for row in rows}) == len(rows) == 24
+    assert len({row.name for row in rows}) == len(rows) == 37
     judged = [row for row in rows if "idle" not in row.name]
     assert all(row.gateway > 0 and row.bare > 0 for row in judged), rows
 
@@ -58,6 +58,14 @@ async def test_only_what_is_named_is_measured(tmp_path: Path) -> None:
     async with running_servers(tmp_path, NO_PINNING) as servers:
         await Benchmarks(servers, TINY, rows.append).run("tool")
     assert [row.target for row in rows] == ["<= 2.0x"]
+
+
+def test_each_renderer_is_measured_beside_that_of_ag_ui() -> None:
+    rows: list[Row] = []
+    renderers.run(rows.append, rounds=1)
+    assert len({row.name for row in rows}) == len(rows) == 12
+    assert all(row.bare > 0 and row.gateway > 0 for row in rows)
+    assert {row.target for row in rows if row.unit == "bytes"} == {"the words 1 times", "the words 5 times"}
 
 
 async def test_the_worst_schemas_are_measured_beside_their_ceiling() -> None:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import providers, schemas
+from tests.benchmarks import providers, renderers, schemas
 from tests.benchmarks.measurements import Row
 from tests.benchmarks.scenarios import FULL, QUICK, Benchmarks, running_servers
 from tests.benchmarks.server_process import raise_file_limit, split_cores
@@ -27,7 +27,7 @@ def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--full", action="store_true", help="more of everything, and 1,000 streams at once")
-    parser.add_argument("--only", default="", metavar="NAME", help="text, tool, start, stored, ..., schemas, providers")
+    parser.add_argument("--only", default="", metavar="NAME", help="text, tool, ..., renderers, schemas, providers")
     arguments = parser.parse_args()
     if not sys.platform.startswith("linux"):
         print("the benchmarks read processor time and memory from Linux's /proc", file=sys.stderr)
@@ -44,6 +44,8 @@ async def _measure(*, full: bool, only: str) -> None:
     print(f"{'':72} {'bare':>8} {'gateway':>8} {'':8} {'result':>10}  to reach", flush=True)
     if only in "schemas":
         await schemas.run(_print_row)
+    if only in "renderers":
+        renderers.run(_print_row)
     with tempfile.TemporaryDirectory() as directory:
         async with running_servers(Path(directory), cores) as servers:
             await Benchmarks(servers, FULL if full else QUICK, _print_row).run(only)

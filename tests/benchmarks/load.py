@@ -16,6 +16,8 @@ _DATA = b"data: "
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)(?=(?s:.)*?\r\n\r\n)", re.IGNORECASE)
 _MESSAGE_ID = re.compile(rb'"messageId":"([^"]+)"')
 _DELTA = re.compile(rb'"delta":"((?:[^"\\]|\\.)*)"')
+_CONTENT = re.compile(rb'"content":"((?:[^"\\]|\\.)*)"')
+_MESSAGE_OF_CHAT = re.compile(rb'{"id":"[^"]*",')
 _TURNS = 25  # until a connection begins another thread
 
 
@@ -171,18 +173,55 @@ class KnownThread:
     def __call__(self, number: int) -> bytes:
         talk = self._threads.setdefault(number, _Talk(f"thread-{uuid.uuid4().hex}", list(self._history)))
         talk.question = _question()
-        return _run_input(talk.thread_id, talk.rows, talk.question)
+        return self._request(talk.thread_id, talk.rows, talk.question)
+
+    def _request(self, thread_id: str, rows: list[bytes], question: bytes) -> bytes:
+        return _run_input(thread_id, rows, question)
 
     def heard(self, number: int, answer: bytes) -> None:
         """Take an answer in, as a client does."""
         talk = self._threads[number]
+        talk.rows += [talk.question, self._answer(answer)]
+        if len(talk.rows) > len(self._history) + 2 * _TURNS:
+            del self._threads[number]
+
+    def _answer(self, answer: bytes) -> bytes:
         message_id = _MESSAGE_ID.search(answer)
         if message_id is None:
             raise BrokenAnswerError("the answer has no text")
         text = "".join(json.loads(b'"%b"' % delta) for delta in _DELTA.findall(answer))
-        talk.rows += [talk.question, _json({"id": message_id[1].decode(), "role": "assistant", "content": text})]
-        if len(talk.rows) > len(self._history) + 2 * _TURNS:
-            del self._threads[number]
+        return _json({"id": message_id[1].decode(), "role": "assistant", "content": text})
+
+
+class KnownChat(KnownThread):
+    """The same as a client of Chat Completions does it: its messages have no ids."""
+
+    def __init__(self, messages: int, agent: str) -> None:
+        super().__init__(messages)
+        self._agent = agent
+
+    def _request(self, thread_id: str, rows: list[bytes], question: bytes) -> bytes:
+        named = {"model": self._agent, "stream": True, "metadata": {"thread_id": thread_id}}
+        messages = b",".join(_MESSAGE_OF_CHAT.sub(b"{", row, count=1) for row in [*rows, question])
+        return b'%b,"messages":[%b]}' % (json.dumps(named, separators=(",", ":")).encode()[:-1], messages)
+
+    def _answer(self, answer: bytes) -> bytes:
+        text = "".join(json.loads(b'"%b"' % delta) for delta in _CONTENT.findall(answer))
+        if not text:
+            raise BrokenAnswerError("the answer has no text")
+        return _json({"id": "", "role": "assistant", "content": text})
+
+
+def chat_question(agent: str, *, stream: bool) -> Callable[[int], bytes]:
+    """Each request of Chat Completions begins a thread of its own."""
+    body = {"model": agent, "stream": stream, "messages": [{"role": "user", "content": "hello"}]}
+    return lambda _: json.dumps(body).encode()
+
+
+def responses_question(agent: str, *, stream: bool) -> Callable[[int], bytes]:
+    """Each request of Responses begins a thread of its own."""
+    body = {"model": agent, "stream": stream, "input": "hello"}
+    return lambda _: json.dumps(body).encode()
 
 
 @dataclass(slots=True)

@@ -19,7 +19,17 @@ from gateway.messages import JsonObject, Message, TextBlock
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.store import RunRecord, RunStatus, Thread
-from tests.benchmarks.load import Connection, KnownThread, Target, connections, frames_of, new_thread
+from tests.benchmarks.load import (
+    Connection,
+    KnownChat,
+    KnownThread,
+    Target,
+    chat_question,
+    connections,
+    frames_of,
+    new_thread,
+    responses_question,
+)
 from tests.benchmarks.measurements import (
     Amount,
     Row,
@@ -33,9 +43,15 @@ from tests.benchmarks.server_process import Cores, ServerProcess, server_process
 
 DELTAS = 200
 _WORD_EVENTS = 5  # of a run that says one word
+_WORD_CHUNKS = 4  # the same over Chat Completions
 _KEPT_AT_ONCE = 1_000
 _GATEWAY_MARK = b'"TEXT_MESSAGE_CONTENT"'
 _UPSTREAM_MARK = b'"content":"'
+_CHAT_PATH = "/v1/chat/completions"
+_OPENAI = (
+    ("Chat Completions", _CHAT_PATH, chat_question, b'"delta":{"content":"'),
+    ("Responses", "/v1/responses", responses_question, b'"response.output_text.delta"'),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +256,7 @@ class Benchmarks:
             "collected": self.collected,
             "idle": self.idle,
             "ml_commons": self.ml_commons,
+            "openai": self.openai_api,
         }.items():
             if only in name:
                 await measure()
@@ -314,10 +331,46 @@ class Benchmarks:
         known = "AG-UI on _execute/stream, 200 messages, known thread"
         await self._beside_ag_ui(known, "text", KnownThread(200), "<= 1.1x", KnownThread(200))
 
-    async def _executed_beside_run(self, agent: str, events: int, name: str) -> None:
+    async def openai_api(self) -> None:
+        """Chat Completions and Responses beside the run endpoint: streams, bodies, first words, known histories."""
+        own = [("a task switch before each", "text"), ("in one batch", "batch"), ("through the upstream", _BURST)]
+        for name, path, question, mark in _OPENAI:
+            for how, agent in own:
+                row = f"{DELTAS} deltas over {name}, {how}"
+                await self._beside_ag_ui(row, agent, question(agent, stream=True), "<= 1.5x", path=path)
+            for agent, events, what in (("word", _WORD_EVENTS, "one word"), ("text", DELTAS, f"{DELTAS} deltas")):
+                body = question(agent, stream=False)
+                await self._executed_beside_run(agent, events, f"a body of {name}, {what}", path, body)
+            await self._first_beside_ag_ui(name, path, question("chat-20-1", stream=True), mark)
+        for count in self._plan.histories:
+            await self._recognised(count)
+
+    async def _recognised(self, count: int) -> None:
         server = self._servers.gateway
-        executed = Target(server.port, f"/_plugins/_ml/agents/{agent}/_execute", _question, events)
-        sides = [Side(server, _run(server, agent)), Side(server, executed)]
+        chat = Target(server.port, _CHAT_PATH, KnownChat(count, "word"))
+        sides = [Side(server, _run(server, "word", KnownThread(count))), Side(server, chat)]
+        found = await cpu_per_event(sides, self._plan.amount, concurrency=1, events_per_run=_WORD_EVENTS)
+        known, ours = found[0] * _WORD_EVENTS, found[1] * _WORD_CHUNKS
+        name = f"one word behind {count} messages, recognised by Chat Completions (bare: AG-UI, known thread)"
+        self._report(Row(name, known, ours, "us/run", f"{ours / known:.2f}x", "<= 2.0x"))
+
+    async def _first_beside_ag_ui(self, name: str, path: str, body: Callable[[int], bytes], mark: bytes) -> None:
+        server = self._servers.gateway
+        sides = [
+            (Side(server, _run(server, "chat-20-1")), _GATEWAY_MARK),
+            (Side(server, Target(server.port, path, body)), mark),
+        ]
+        ag_ui, ours = await first_token_seconds(sides, self._plan.first_token_samples)
+        one, other = percentile(ag_ui, 0.5) * 1e3, percentile(ours, 0.5) * 1e3
+        title = f"time to the first token of {name} p50 (bare: the run endpoint)"
+        self._report(Row(title, one, other, "ms", f"+{other - one:.2f} ms"))
+
+    async def _executed_beside_run(
+        self, agent: str, events: int, name: str, path: str = "", body: Callable[[int], bytes] = _question
+    ) -> None:
+        server = self._servers.gateway
+        path = path or f"/_plugins/_ml/agents/{agent}/_execute"
+        sides = [Side(server, _run(server, agent)), Side(server, Target(server.port, path, body, events))]
         run, ours = await cpu_per_event(sides, self._plan.amount, concurrency=1, events_per_run=events)
         row = Row(f"{name} (bare: the run endpoint)", run * events, ours * events, "us/run", f"{ours / run:.2f}x")
         self._report(row)
@@ -329,9 +382,11 @@ class Benchmarks:
         body: Callable[[int], bytes],
         target: str,
         ag_ui_body: Callable[[int], bytes] | None = None,
+        *,
+        path: str = "",
     ) -> None:
         server = self._servers.gateway
-        streamed = Target(server.port, f"/_plugins/_ml/agents/{agent}/_execute/stream", body)
+        streamed = Target(server.port, path or f"/_plugins/_ml/agents/{agent}/_execute/stream", body)
         sides = [Side(server, _run(server, agent, ag_ui_body)), Side(server, streamed)]
         ag_ui, ours = await cpu_per_event(sides, self._plan.amount, concurrency=1, events_per_run=DELTAS)
         self._report(Row(f"{name} (bare: the run endpoint)", ag_ui, ours, "us/event", f"{ours / ag_ui:.2f}x", target))

@@ -1,0 +1,114 @@
+"""What each protocol's renderer costs beside AG-UI's, in this process: that is in what the protocols differ.
+
+A run of 200 deltas comes in batches of one event, of twenty, and at once. Each renderer takes it in turns with AG-UI's,
+and the best of the rounds counts. `bytes` tells how often a protocol sends the words: each frame that repeats them, and
+the frames around them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from gateway.ag_ui.events import Renderer as AgUiRenderer
+from gateway.ag_ui.peer import PeerProfile
+from gateway.events import (
+    Completed,
+    Event,
+    ModelCallEnded,
+    ModelCallStarted,
+    RunFinished,
+    RunStarted,
+    StopReason,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+)
+from gateway.messages import new_message_id
+from gateway.ml_commons.chunks import Chunks
+from gateway.ml_commons.execution import AnswerForm
+from gateway.openai_api.chat_renderer import ChatChunks, ChatForm
+from gateway.openai_api.ids import new_run_id, new_thread_id
+from gateway.openai_api.responses_renderer import ResponsesRenderer
+from gateway.openai_api.responses_resource import ResponseForm
+from tests.benchmarks.measurements import Row
+
+DELTAS: Final = 200
+_WORD: Final = " token"
+_ROUNDS: Final = 30
+_BATCHES: Final = {"one by one": 1, "20 at once": 20, "all at once": 1_000}
+
+Render: TypeAlias = Callable[[Sequence[Event], int], bytes]
+
+
+def _ag_ui(run: RunStarted) -> Render:
+    return AgUiRenderer(PeerProfile.FULL, run.thread_id, run.run_id).render
+
+
+def _ml_commons(run: RunStarted) -> Render:
+    chunks = Chunks(AnswerForm(run.thread_id, run.run_id))
+    return lambda events, first: b"".join(chunks.render(events, first))
+
+
+def _chat(run: RunStarted) -> Render:
+    chunks = ChatChunks(ChatForm(run.run_id, 1_700_000_000, "assistant", include_usage=True))
+    return lambda events, first: b"".join(chunks.render(events, first))
+
+
+def _responses(run: RunStarted) -> Render:
+    response = ResponsesRenderer(ResponseForm(run.run_id, run.thread_id, "assistant", 1_700_000_000))
+    return lambda events, first: b"".join(response.render(events, first))
+
+
+RENDERERS: Final[Mapping[str, Callable[[RunStarted], Render]]] = {
+    "ml-commons' chunks": _ml_commons,
+    "Chat Completions": _chat,
+    "Responses": _responses,
+}
+
+
+def run(report: Callable[[Row], None], rounds: int = _ROUNDS) -> None:
+    """Measure all of them."""
+    for name, renderer in RENDERERS.items():
+        for how, size in _BATCHES.items():
+            ag_ui, ours = _microseconds((_ag_ui, renderer), size, rounds)
+            title = f"rendering {DELTAS} deltas as {name}, {how} (bare: AG-UI)"
+            report(Row(title, ag_ui, ours, "us/event", f"{ours / ag_ui:.2f}x", "<= 1.5x"))
+    for name, renderer in RENDERERS.items():
+        ag_ui, ours = (len(_rendered(each, _run(), 1_000)) / DELTAS for each in (_ag_ui, renderer))
+        times = _rendered(renderer, _run(), 1_000).count(_WORD.encode()) / DELTAS
+        title = f"a delta of {len(_WORD)} letters as {name} (bare: AG-UI)"
+        report(Row(title, ag_ui, ours, "bytes", f"{ours / ag_ui:.2f}x", f"the words {times:.0f} times"))
+
+
+def _microseconds(renderers: Sequence[Callable[[RunStarted], Render]], size: int, rounds: int) -> Sequence[float]:
+    """The best time of each, per event."""
+    events = _run()
+    best = [float("inf")] * len(renderers)
+    for _ in range(rounds):
+        for place, renderer in enumerate(renderers):
+            begun = time.perf_counter()
+            _rendered(renderer, events, size)
+            best[place] = min(best[place], (time.perf_counter() - begun) / len(events) * 1e6)
+    return best
+
+
+def _rendered(renderer: Callable[[RunStarted], Render], events: Sequence[Event], size: int) -> bytes:
+    started = events[0]
+    assert isinstance(started, RunStarted)
+    render = renderer(started)
+    return b"".join([render(events[place : place + size], place + 1) for place in range(0, len(events), size)])
+
+
+def _run() -> list[Event]:
+    message_id = new_message_id()
+    return [
+        RunStarted(new_thread_id(), new_run_id("resp_")),
+        ModelCallStarted("turn", "provider", "model"),
+        TextStarted(message_id),
+        *(TextDelta(message_id, _WORD) for _ in range(DELTAS)),
+        TextEnded(message_id),
+        ModelCallEnded(StopReason.END_TURN),
+        RunFinished(Completed()),
+    ]
