@@ -301,6 +301,13 @@ async def _ask_responses_body(gateway: GatewayClient, question: Question) -> Tol
     return told_by_response(answer) if status == 200 else _failed(answer["error"]["code"])
 
 
+async def _ask_responses_later(gateway: GatewayClient, question: Question) -> Told:
+    """What a client is told that asks for the Response once it is there."""
+    body, run_id = _responses_body(question, stream=False), new_run_id("resp_", question.id)
+    await _whole(gateway, "/v1/responses", body, question, run_id)
+    return told_by_response(await gateway.get(f"/v1/responses/{run_id}"))
+
+
 def told_by_responses_stream(events: Sequence[Mapping[str, Any]]) -> Told:
     """What the events of a response tell: a client adds up their deltas, and takes the rest from the finished items."""
     texts: dict[int, dict[str, str]] = {}
@@ -369,4 +376,5 @@ SPEAKERS: Final[tuple[Speaker, ...]] = (
     Speaker("Responses", "stream", _ask_responses_stream),
     Speaker("Responses", "stream's end", _ask_responses_end),
     Speaker("Responses", "body", _ask_responses_body),
+    Speaker("Responses", "GET", _ask_responses_later),
 )
