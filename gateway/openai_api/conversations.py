@@ -18,7 +18,7 @@ from gateway.openai_api.fields import OpenAIFields
 from gateway.openai_api.ids import new_digits
 from gateway.openai_api.metadata import read_metadata
 from gateway.openai_api.responses_items import ReferenceItem, SaidItem, read_input
-from gateway.openai_api.thread_items import ThreadItem, with_ids
+from gateway.openai_api.thread_items import ThreadItem, ThreadItems, with_ids
 from gateway.store import ThreadSummary
 
 MOST_ITEMS: Final = 20
@@ -116,20 +116,20 @@ def items_refused() -> Generator[None]:
         raise wrong(f"items has a {error.message}", "/items", code=error.code) from None
 
 
-def item_with(items: Sequence[ThreadItem], thread_id: str, item_id: str) -> ThreadItem:
+def item_with(items: ThreadItems, thread_id: str, item_id: str) -> ThreadItem:
     """The item of that id. Raises NotFoundError."""
-    if (found := next((item for item in items if item.id == item_id), None)) is None:
+    if (found := items.find(item_id)) is None:
         message = f"Item with id {item_id[:200]!r} not found in conversation {thread_id[:200]!r}."
         raise NotFoundError(message, code="item_not_found")
     return found
 
 
-def without_item(items: Sequence[ThreadItem], item: ThreadItem) -> Callable[[tuple[Message, ...]], tuple[Message, ...]]:
+def without_item(items: ThreadItems, item: ThreadItem) -> Callable[[tuple[Message, ...]], tuple[Message, ...]]:
     """What is left of a thread's messages without the item; what is left of its run notes its ids."""
     run, beside = item.part
     noted: dict[str, list[str]] = {} if run is None else {message.id: [] for message in beside}
-    for each in items:
-        if each is not item and each.message_id in noted:
+    for each in items.of(item.part):
+        if each.id != item.id and each.message_id in noted:
             noted[each.message_id].append(each.id)
 
     def left(messages: tuple[Message, ...]) -> tuple[Message, ...]:

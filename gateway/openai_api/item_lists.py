@@ -6,9 +6,10 @@ https://platform.openai.com/docs/api-reference/responses/input-items
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Reversible, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import islice
+from typing import Final, Protocol
 
 from gateway.messages import JsonObject
 from gateway.openai_api.errors import wrong
@@ -31,6 +32,16 @@ INCLUDES: Final = frozenset(
 """What `include` may name. All but ENCRYPTED changes nothing: it is there in any case, or there is no such item."""
 
 
+class ListedItem(Protocol):
+    """An item of a list."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def value(self) -> JsonObject: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ListPart:
     """At most `limit` items behind the one with the id `after`, the latest first unless `oldest_first`."""
@@ -39,20 +50,17 @@ class ListPart:
     after: str | None = None
     oldest_first: bool = False
 
-    def of(self, items: Sequence[JsonObject]) -> JsonObject:
-        """The answer with this part of all items, which are in the order in which they were said.
+    def of(self, items: Reversible[ListedItem]) -> JsonObject:
+        """The answer with this part of the items, of which the oldest comes first.
 
         Raises:
             InvalidRequestError: 400, there is no item with the id `after`.
         """
-        ordered = items if self.oldest_first else items[::-1]
-        begin = 0
-        if self.after is not None:
-            places = (place for place, item in enumerate(ordered) if item["id"] == self.after)
-            if (place := next(places, None)) is None:
-                raise wrong(f"after is {self.after[:200]!r}, which is the id of no item here", "/after")
-            begin = place + 1
-        return item_list(ordered[begin : begin + self.limit], has_more=len(ordered) > begin + self.limit)
+        ordered = iter(items) if self.oldest_first else reversed(items)
+        if self.after is not None and all(item.id != self.after for item in ordered):
+            raise wrong(f"after is {self.after[:200]!r}, which is the id of no item here", "/after")
+        found = [item.value for item in islice(ordered, self.limit + 1)]
+        return item_list(found[: self.limit], has_more=len(found) > self.limit)
 
 
 def item_list(items: Sequence[JsonObject], *, has_more: bool = False) -> JsonObject:

@@ -17,7 +17,7 @@ from gateway.openai_api.errors import wrong
 from gateway.openai_api.response_view import ResponseView, view_of
 from gateway.openai_api.responses_renderer import ResponsesRenderer
 from gateway.openai_api.run_events import events_of
-from gateway.openai_api.thread_items import message_items
+from gateway.openai_api.thread_items import ThreadItem, message_items
 from gateway.protocol import ProtocolEnvironment
 from gateway.renderer import Renderer, rendered_stream
 from gateway.runs.viewer import Viewer
@@ -112,11 +112,11 @@ class StoredResponses:
             await self._environment.delete_run(caller, response_id)
         return {"id": response_id, "object": "response", "deleted": True}
 
-    async def input_items(self, caller: Caller, response_id: str) -> list[JsonObject]:
+    async def input_items(self, caller: Caller, response_id: str) -> list[ThreadItem]:
         """What came with the response's request, the oldest first. Raises NotFoundError."""
         record = await self._record(caller, response_id)
         said = await self._environment.run_messages(caller, record.client_id)
-        return [item.value for message in said.given for item in message_items(message)]
+        return [item for message in said.given for item in message_items(message)]
 
     # ---
 

@@ -11,7 +11,9 @@ that nobody knows any more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Final, NamedTuple
 
 from gateway.frozen import quickly_made, replace
@@ -34,9 +36,9 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
+from gateway.openai_api.ids import place_of
 from gateway.openai_api.media_out import address_of, markdown_of
 from gateway.openai_api.response_view import ResponseView
-from gateway.openai_api.responses_output import OutputItem
 from gateway.openai_api.responses_resource import EarlierCall
 from gateway.openai_api.run_events import events_of
 from gateway.store import RunRecord
@@ -74,63 +76,92 @@ class ThreadItem:
         return str(self.value["id"])
 
 
-def items_of(messages: Sequence[Message], runs: Sequence[RunRecord], view: ResponseView) -> list[ThreadItem]:
-    """The items of a thread, the oldest first. `runs` are all of the thread's, the newest first."""
-    answered = {
-        result.call_id for each in messages if each.turn_id is None and (result := each.tool_result) is not None
-    }
-    calls: dict[str, tuple[str, ToolCall]] = {}
-    items: list[ThreadItem] = []
-    for part in _parts(messages, runs):
-        calls |= {call.call_id: (message.id, call) for message in part.messages for call in message.tool_calls}
+class ThreadItems:
+    """The items of a thread, the oldest first. They are made as they are asked for, a part at a time."""
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        brought: Iterable[str | None],
+        runs: Iterable[RunRecord],
+        view: ResponseView,
+    ) -> None:
+        """`brought`: for each message the id of the run that was given or added it. `runs` are the thread's."""
+        self._view = view
+        self._parts = [*_parts(messages, brought, {run.client_id: run for run in runs})]
+        self._calls = {call.call_id: (message.id, call) for message in messages for call in message.tool_calls}
+        results = ((message, message.tool_result) for message in messages if message.turn_id is None)
+        self._answered = {result.call_id for _, result in results if result is not None}
+
+    def __iter__(self) -> Iterator[ThreadItem]:
+        for part in self._parts:
+            yield from self.of(part)
+
+    def __reversed__(self) -> Iterator[ThreadItem]:
+        for part in reversed(self._parts):
+            yield from reversed(self.of(part))
+
+    def find(self, item_id: str) -> ThreadItem | None:
+        """The item of that id."""
+        return next((item for part in self._candidates(item_id) for item in self.of(part) if item.id == item_id), None)
+
+    def cut_at(self, item_id: str, *, oldest_first: bool) -> ThreadItems:
+        """These items without parts that come before the item's, in that order; none where there is no such item."""
+        cut, found = copy(self), self.find(item_id)
+        place = None if found is None else self._parts.index(found.part)
+        cut._parts = [] if place is None else self._parts[place:] if oldest_first else self._parts[: place + 1]
+        return cut
+
+    def _candidates(self, item_id: str) -> Iterator[RunPart]:
+        """The parts that may have the item, the latest first."""
+        place = place_of(item_id)
+        for part in reversed(self._parts):
+            if part.run is None or (place is not None and part.run.client_id == place.run_id):
+                yield part
+
+    def of(self, part: RunPart) -> list[ThreadItem]:
+        """The items of a part."""
         if part.run is None:
-            items += [item for message in part.messages for item in message_items(message)]
-        else:
-            renderer = view.renderer(part.run, [_earlier(call) for _, call in calls.values()])
-            renderer.render(events_of(part.run, part.messages, answered), 1)
-            items += _response_items(part, renderer.items, calls)
-    return items
+            return [item for message in part.messages for item in message_items(message, part)]
+        renderer = self._view.renderer(part.run, self._earlier(part))
+        renderer.render(events_of(part.run, part.messages, self._answered), 1)
+        results = {result.call_id: each.id for each in part.messages if (result := each.tool_result) is not None}
+        noted = {message.id: _noted(message)[1] for message in part.messages}
+        items = []
+        for shown in renderer.items:
+            value, message_id, call_id = shown.value(), shown.source_id, ""
+            if (called := self._calls.get(message_id)) is not None:
+                is_output = value["type"] == "function_call_output"
+                message_id, call_id = (results[message_id], "") if is_output else (called[0], message_id)
+            if ids := noted.get(message_id):
+                value["id"] = ids.pop(0)
+            items.append(ThreadItem(value, message_id, call_id, part))
+        return items
+
+    def _earlier(self, part: RunPart) -> list[EarlierCall]:
+        """The calls of earlier parts whose results are in this one."""
+        own = {call.call_id for message in part.messages for call in message.tool_calls}
+        results = (message.tool_result for message in part.messages)
+        answered = (result.call_id for result in results if result is not None and result.call_id not in own)
+        calls = (self._calls[call_id][1] for call_id in answered if call_id in self._calls)
+        return [EarlierCall(call.call_id, call.name, call.arguments) for call in calls]
 
 
-def _parts(messages: Iterable[Message], runs: Sequence[RunRecord]) -> Iterator[RunPart]:
-    ends = {run.last_message_id: run for run in runs if run.status.ended}
-    known = {run.client_id: run for run in reversed(runs)}
+def _parts(
+    messages: Iterable[Message], brought: Iterable[str | None], runs: Mapping[str, RunRecord]
+) -> Iterator[RunPart]:
     name, produced = "", list[Message]()
-    for message in messages:
-        noted, _ = _noted(message)
-        if produced and (message.turn_id is None or noted != name):
-            yield RunPart(known.get(name), tuple(produced))
+    for message, run_id in zip(messages, chain(brought, repeat(None)), strict=False):
+        its_run = _noted(message)[0] or run_id or ""
+        if produced and (message.turn_id is None or its_run != name):
+            yield RunPart(runs.get(name), tuple(produced))
             produced = []
         if message.turn_id is None:
             yield RunPart(None, (message,))
-            continue
-        name = noted
-        produced.append(message)
-        if (run := ends.get(message.id)) is not None:
-            yield RunPart(run, tuple(produced))
-            produced = []
-    yield RunPart(known.get(name), tuple(produced))
-
-
-def _response_items(
-    part: RunPart, shown: Iterable[OutputItem], calls: Mapping[str, tuple[str, ToolCall]]
-) -> Iterator[ThreadItem]:
-    """The items of a run's response. `calls` are all up to its end, each with the id of its message."""
-    results = {result.call_id: each.id for each in part.messages if (result := each.tool_result) is not None}
-    noted = {message.id: _noted(message)[1] for message in part.messages}
-    for item in shown:
-        value, message_id, call_id = item.value(), item.source_id, ""
-        if message_id in calls:
-            message_id, call_id = calls[item.source_id][0], item.source_id
-            if value["type"] == "function_call_output":
-                message_id, call_id = results[item.source_id], ""
-        if ids := noted.get(message_id):
-            value["id"] = ids.pop(0)
-        yield ThreadItem(value, message_id, call_id, part)
-
-
-def _earlier(call: ToolCall) -> EarlierCall:
-    return EarlierCall(call.call_id, call.name, call.arguments)
+        else:
+            name = its_run
+            produced.append(message)
+    yield RunPart(runs.get(name), tuple(produced))
 
 
 def _noted(message: Message) -> tuple[str, list[JsonValue]]:
@@ -157,20 +188,16 @@ def with_ids(message: Message, run_id: str, ids: Sequence[str]) -> Message:
     return replace(message, metadata={**(message.metadata or {}), _NOTE: {"run": run_id, "items": [*ids]}})
 
 
-def message_items(message: Message) -> list[ThreadItem]:
+def message_items(message: Message, part: RunPart = _NO_RUN) -> Iterator[ThreadItem]:
     """The items of a message that no response shows."""
-    return [*_items(message)]
-
-
-def _items(message: Message) -> Iterator[ThreadItem]:
     said = [block for block in message.content if not isinstance(block, ToolCall)]
     status = "incomplete" if message.incomplete else "completed"
     if said or not message.content:
-        yield ThreadItem({"id": message.id, "status": status, **_said(message, said)}, message.id)
+        yield ThreadItem({"id": message.id, "status": status, **_said(message, said)}, message.id, part=part)
     for call in message.tool_calls:
         value: JsonObject = {"id": f"fc_{call.call_id}", "type": "function_call", "status": status}
         value |= {"call_id": call.call_id, "name": encodable(call.name), "arguments": encodable(call.arguments)}
-        yield ThreadItem(value, message.id, call.call_id)
+        yield ThreadItem(value, message.id, call.call_id, part)
 
 
 def _said(message: Message, blocks: Sequence[ContentBlock]) -> JsonObject:

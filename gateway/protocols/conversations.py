@@ -34,7 +34,7 @@ from gateway.openai_api.item_lists import ENCRYPTED, includes_asked, item_list, 
 from gateway.openai_api.response_view import view_of
 from gateway.openai_api.routes import answer_json, openai_error_form, openai_routes, read_object
 from gateway.openai_api.settings import RESPONSES_SECTION
-from gateway.openai_api.thread_items import ThreadItem, items_of, message_items
+from gateway.openai_api.thread_items import ThreadItems, message_items
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.store import ThreadChange
 
@@ -84,7 +84,9 @@ class _Endpoints:
         query = request.query_params.multi_items()
         part, encrypted = part_asked(query), ENCRYPTED in includes_asked(query)
         items = await self._items(caller_of(request), path_id(request, "conversation"), encrypted=encrypted)
-        return answer_json(part.of([item.value for item in items]))
+        if part.after is not None:
+            items = items.cut_at(part.after, oldest_first=part.oldest_first)
+        return answer_json(part.of(items))
 
     async def add(self, request: Request) -> Response:
         caller, thread_id = caller_of(request), path_id(request, "conversation")
@@ -109,12 +111,12 @@ class _Endpoints:
             await self._environment.leave_messages(caller, thread_id, without_item(items, item))
         return await self._conversation(caller, thread_id)
 
-    async def _items(self, caller: Caller, thread_id: str, *, encrypted: bool = False) -> list[ThreadItem]:
-        """All items of the conversation, the oldest first."""
+    async def _items(self, caller: Caller, thread_id: str, *, encrypted: bool = False) -> ThreadItems:
         with conversation_named(thread_id):
             messages = (await self._environment.messages(caller, thread_id, limit=_WHOLE_THREAD)).items
             runs = (await self._environment.thread_runs(caller, thread_id, limit=_WHOLE_THREAD)).items
-        return items_of(messages, runs, await view_of(self._environment, caller, encrypted=encrypted))
+        brought = await self._environment.message_runs(caller, thread_id)
+        return ThreadItems(messages, brought, runs, await view_of(self._environment, caller, encrypted=encrypted))
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:

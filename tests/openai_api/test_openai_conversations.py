@@ -8,6 +8,7 @@ from typing import Any
 import openai
 import pytest
 
+from tests.openai_scene import openai_gateway
 from tests.running_gateway import LocalGateway, agent, local_gateway, run_body, scripted
 
 ALICE, BOB = "alice-key-of-the-tests", "bob-key-of-the-tests-too"
@@ -144,6 +145,12 @@ async def test_the_items_of_a_run_are_those_of_its_response(tmp_path: Path) -> N
             body = run_body("add", thread_id="t", run_id=f"r{number}", messages=[MESSAGES[number]])
             await gateway.client.run("adder", body, **AS_ALICE)
         items = [dumped(item) async for item in client.conversations.items.list("t", order="asc")]
+        in_pages = [dumped(item) async for item in client.conversations.items.list("t", order="asc", limit=2)]
+        latest_first = [dumped(item) async for item in client.conversations.items.list("t", limit=5)]
+        one = await client.conversations.items.retrieve("mcp_r1_3", conversation_id="t")
+    assert in_pages == items
+    assert latest_first == items[::-1]
+    assert dumped(one) == items[4]
     assert [item["id"] for item in items] == [
         "u1", "rs_r1_0", "msg_r1_1", "mcp_r1_2", "mcp_r1_3", "msg_r1_6",
         "u2", "rs_r2_0", "msg_r2_1", "mcp_r2_2", "mcp_r2_3", "msg_r2_6",
@@ -172,6 +179,41 @@ async def test_the_ids_of_a_runs_other_items_stay_when_one_is_deleted(tmp_path: 
         for item_id in (*there[1:gone], *there[gone + 1 :]):
             await client.conversations.items.delete(item_id, conversation_id="t")
         assert await ids_of(client, "t") == ["u1"]
+
+
+async def test_a_conversation_has_the_items_of_all_its_responses(tmp_path: Path) -> None:
+    async with openai_gateway(tmp_path) as scene:
+        responses = scene.openai.responses
+        asked = await responses.create(model="refunder", input="refund it")
+        assert asked.conversation is not None
+        [question] = asked.output
+        yes: Any = [{"type": "mcp_approval_response", "approval_request_id": question.id, "approve": True}]
+        ended = await responses.create(model="refunder", input=yes, previous_response_id=asked.id)
+        more = await responses.create(model="words", input="thanks", conversation=asked.conversation.id)
+        before = [dumped(item) async for item in scene.openai.conversations.items.list(asked.conversation.id)]
+        await scene.gateway.application.store.remove_logs(finished_before=1e12)
+        items = [dumped(item) async for item in scene.openai.conversations.items.list(asked.conversation.id)]
+        again = await responses.retrieve(ended.id)
+    assert ended.conversation == asked.conversation
+    assert items == before
+    said = [dumped(item) for response in (asked, ended, more) for item in response.output]
+    assert [item for item in items[::-1] if item.get("role") != "user"] == said
+    assert [item["type"] for item in said] == ["mcp_approval_request", "mcp_call", "message", "message"]
+    assert dumped(again)["output"] == dumped(ended)["output"]
+
+
+async def test_a_fork_shows_what_it_began_with_and_goes_its_own_way(tmp_path: Path) -> None:
+    async with openai_gateway(tmp_path) as scene:
+        responses = scene.openai.responses
+        first = await responses.create(model="words", input="one")
+        await responses.create(model="words", input="two", previous_response_id=first.id)
+        forked = await responses.create(model="adder", input="three", previous_response_id=first.id)
+        assert forked.conversation is not None
+        assert forked.conversation != first.conversation
+        items = [dumped(item) async for item in scene.openai.conversations.items.list(forked.conversation.id)]
+    texts = [item["content"][0]["text"] for item in items[::-1] if item["type"] == "message"]
+    assert texts == ["one", "I heard: one", "three", "I add. ", "The sum is 5.0."]
+    assert [item["id"] for item in items[:3]] == [item.id for item in forked.output[::-1]]
 
 
 async def test_a_deleted_item_is_gone_and_the_others_stay(tmp_path: Path) -> None:
