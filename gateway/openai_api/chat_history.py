@@ -10,7 +10,6 @@ the first on, by role, words and call ids. What is the same stays as the thread 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -20,8 +19,12 @@ from gateway.openai_api.chat_messages import is_copy, is_note, shown_answer, sho
 _INSTRUCTIONS: Final = ("system", "developer")
 _AGENTS: Final = ("assistant", "reasoning")
 # What clients write into an answer themselves: https://github.com/open-webui/open-webui, utils/middleware.py
-_ADDED: Final = re.compile(
-    r"<(think|thinking|thought|reasoning)>.*?</\1>|<details type=.*?</details>", re.DOTALL | re.IGNORECASE
+_ADDED: Final = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<details type=", "</details>"),
 )
 
 
@@ -187,10 +190,21 @@ def _is_answer(group: Sequence[Message], said: _Sent, results: _Results) -> bool
         return True
     if group[-1].incomplete and words.strip() and shown.startswith(words.strip()):
         return True  # a client that stops an answer may have less of it
-    if "<" in words and is_copy(_ADDED.sub("", words), shown):
+    if "<" in words and is_copy(_without_added(words), shown):
         return True
     refusal = shown_answer(group).refusal
     return bool(refusal) and is_copy(words, refusal)
+
+
+def _without_added(words: str) -> str:
+    """The words without what their client added to them."""
+    for opening, closing in _ADDED:
+        kept, place = [], 0
+        while (begin := words.find(opening, place)) >= 0 and (end := words.find(closing, begin)) >= 0:
+            kept.append(words[place:begin])
+            place = end + len(closing)
+        words = "".join((*kept, words[place:]))
+    return words
 
 
 def _is_silent(group: Sequence[Message], results: _Results) -> bool:

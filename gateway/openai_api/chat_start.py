@@ -19,13 +19,12 @@ from gateway.openai_api.chat_renderer import ChatForm, form_of
 from gateway.openai_api.chat_request import ChatRequest, read_chat_request
 from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.ids import new_run_id, new_thread_id, place_of
-from gateway.openai_api.routes import THREAD_HEADER
+from gateway.openai_api.routes import THREAD_HEADER, header_text, run_headers
 from gateway.openai_api.settings import ChatSettings
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
 
 ORIGIN: Final = "chat_completions"
-RUN_HEADER: Final = "x-run-id"
 _KEY_HEADER: Final = "idempotency-key"
 _LONGEST_ID: Final = 256
 _NAMES: Final = InputNames(run_id="Idempotency-Key", instructions="messages")
@@ -95,7 +94,7 @@ async def start_chat(
     except BaseException:
         viewer.close()
         raise
-    return StartedChat(viewer, form, request.stream, {THREAD_HEADER: thread_id, RUN_HEADER: form.id})
+    return StartedChat(viewer, form, request.stream, run_headers(thread_id, form.id))
 
 
 def _form(request: ChatRequest, run_id: str, now: float, settings: ChatSettings) -> ChatForm:
@@ -114,7 +113,7 @@ def _named_thread(headers: Mapping[str, str], body: JsonObject, settings: ChatSe
     """What seems to name the thread: only where to look for what is known of it. Empty: nothing does."""
     metadata = body.get("metadata")
     noted = metadata.get("thread_id") if isinstance(metadata, dict) else None
-    sent = (headers.get(name) for name in (THREAD_HEADER, *settings.thread_headers))
+    sent = (header_text(headers, name) for name in (THREAD_HEADER, *settings.thread_headers))
     return next(filter(None, (*sent, noted if isinstance(noted, str) else "")), "")
 
 
@@ -126,13 +125,13 @@ async def _thread_of(
     settings: ChatSettings,
 ) -> str | None:
     """The thread that a request names, or to which its calls lead; None: it begins one."""
-    if named := _id_of(headers.get(THREAD_HEADER, ""), "", "X-Thread-Id"):
+    if named := _id_of(header_text(headers, THREAD_HEADER), "", "X-Thread-Id"):
         return named
     noted = (request.metadata or {}).get("thread_id")
     if isinstance(noted, str) and (named := _id_of(noted, "/metadata/thread_id", "metadata.thread_id")):
         return named
     for header in settings.thread_headers:
-        if named := _id_of(headers.get(header, ""), "", header):
+        if named := _id_of(header_text(headers, header), "", header):
             goes_on = request.stream or await _is_part_of(environment, caller, named, request.messages)
             return named if goes_on else None
     return await _thread_of_calls(environment, caller, request)

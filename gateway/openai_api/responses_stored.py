@@ -16,6 +16,7 @@ from gateway.messages import JsonObject
 from gateway.openai_api.errors import wrong
 from gateway.openai_api.response_view import ResponseView, view_of
 from gateway.openai_api.responses_renderer import ResponsesRenderer
+from gateway.openai_api.routes import run_headers
 from gateway.openai_api.run_events import events_of
 from gateway.openai_api.thread_items import ThreadItem, message_items
 from gateway.protocol import ProtocolEnvironment
@@ -71,7 +72,7 @@ class StoredResponses:
             view.renderer(record),
             self._environment.streams,
             after=0 if after is None else after + 1,
-            headers={"x-run-id": record.client_id, "x-thread-id": record.thread_id},
+            headers=run_headers(record.thread_id, record.client_id),
         )
 
     async def _check_reaches(self, caller: Caller, record: RunRecord, view: ResponseView, after: int) -> None:

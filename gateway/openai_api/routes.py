@@ -6,8 +6,10 @@ Above: the protocols under `/v1`. Below: protocol, errors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
+from urllib.parse import quote
 
 import orjson
 from starlette.requests import Request
@@ -28,6 +30,7 @@ PREFIXES: Final = ("/v1", "/compatible-mode/v1")
 """Each path is served below all of them."""
 THREAD_HEADER: Final = "x-thread-id"
 """On requests the thread that is meant, on answers the one that the run is on."""
+_RUN_HEADER: Final = "x-run-id"
 _MEDIA_TYPE: Final = "application/json"
 
 
@@ -46,6 +49,25 @@ async def read_object(request: Request) -> JsonObject:
     if not isinstance(body, dict):
         raise InvalidRequestError(f"the body is {json_kind(body)}; it must be a JSON object", status=400)
     return body
+
+
+def header_text(headers: Mapping[str, str], name: str) -> str:
+    """A header that may be in UTF-8, as those of `run_headers` are; empty: there is none."""
+    value = headers.get(name, "")
+    with suppress(UnicodeError):
+        return value if value.isascii() else value.encode("latin-1").decode()
+    return value
+
+
+def run_headers(thread_id: str, run_id: str) -> Mapping[str, str]:
+    """The headers of an answer that name the run and its thread. Their ids may be any text."""
+    return {THREAD_HEADER: _sendable(thread_id), _RUN_HEADER: _sendable(run_id)}
+
+
+def _sendable(value: str) -> str:
+    if value.isascii() and value.isprintable():
+        return value
+    return value.encode().decode("latin-1") if value.isprintable() else quote(value, errors="replace")
 
 
 def answer_json(value: JsonValue, headers: Mapping[str, str] | None = None, *, status: int = 200) -> Response:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,19 +19,17 @@ from gateway.openai_api.responses_renderer import ResponseBody, ResponsesRendere
 from gateway.openai_api.responses_resource import ResponseForm, response_object
 from gateway.openai_api.responses_start import StartedResponse, start_response
 from gateway.openai_api.routes import (
-    THREAD_HEADER,
     answer_json,
     answer_with_body,
     openai_error_form,
     openai_routes,
     read_object,
+    run_headers,
 )
 from gateway.openai_api.settings import RESPONSES_SECTION
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, request_id_of
 from gateway.renderer import rendered_stream
 from gateway.store import RunStatus
-
-_RUN_HEADER: Final = "x-run-id"
 
 
 class _Endpoints:
@@ -74,7 +71,7 @@ class _Endpoints:
 
 
 def _headers(form: ResponseForm) -> Mapping[str, str]:
-    return {THREAD_HEADER: form.thread_id, _RUN_HEADER: form.run_id}
+    return run_headers(form.thread_id, form.run_id)
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:

@@ -121,6 +121,14 @@ def test_what_clients_change_at_an_answer_is_a_copy_still(copy: JsonObject) -> N
     assert known(HIDDEN, SHOWN[0], copy, says("user", "and now?")) == (6, 1)
 
 
+def test_what_clients_add_is_found_in_one_pass() -> None:
+    words = "<think>" * 50_000 + "</thinking>"
+
+    assert known((user("sum"), answer("5")), SHOWN[0], says("assistant", words), says("user", "ok")) == (1, 2)
+    twice = says("assistant", "<think>a</think>I add.\n\n<think>b</think>It is 5.")
+    assert known(HIDDEN, SHOWN[0], twice, says("user", "ok")) == (6, 1)
+
+
 def test_an_answer_may_come_back_in_pieces_and_with_its_hidden_calls() -> None:
     pieces = (says("assistant", "I add."), says("assistant", "It is 5."))
     full = (calls("c1", content="I add."), gives("c1", "5"), says("assistant", "It is 5."))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -153,6 +154,25 @@ async def test_what_can_be_no_id_of_a_thread_is_refused(
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
     assert "must be the id of a thread" in answer.json()["error"]["message"]
+
+
+async def test_a_thread_may_have_any_name(tmp_path: Path) -> None:
+    thread_id, run_id = "поток 1", "прогон 1"
+    async with chat_gateway(tmp_path, [ADDER]) as scene:
+        await scene.gateway.client.run("helper", run_body("thanks", thread_id=thread_id, run_id=run_id))
+        history = [user("thanks"), said("Welcome."), user("many thanks")]
+        noted = await scene.post({"model": "helper", "messages": history, "metadata": {"thread_id": thread_id}})
+        headers = {b"x-thread-id": dict(noted.headers.raw)[b"x-thread-id"]}
+        again = await scene.http.post(
+            "/v1/chat/completions", json={"model": "helper", "messages": history}, headers=headers
+        )
+        response = await scene.post({"model": "helper", "input": "thanks", "conversation": thread_id}, "/v1/responses")
+        stream = await scene.http.get(f"/v1/responses/{quote(run_id)}?stream=true")
+
+    assert [answer.status_code for answer in (noted, again, response, stream)] == [200] * 4
+    for answer in (noted, again, response, stream):
+        assert dict(answer.headers.raw)[b"x-thread-id"].decode() == thread_id
+    assert dict(stream.headers.raw)[b"x-run-id"].decode() == run_id
 
 
 # --- repeated requests -------------------------------------------------------------------------------------------
