@@ -94,7 +94,7 @@ _CUT_OFF: Final = frozenset({StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, S
 
 @dataclass(slots=True)
 class _Call:
-    """A call of this run. `item` is None as long as it is not shown."""
+    """A call of this run. `item` is None as long as it is not shown; the two have the same `parts`."""
 
     started: ToolCallStarted
     number: int
@@ -136,10 +136,11 @@ class ResponsesRenderer:
         self._failure: RunFailedError | None = None
         self._begun: JsonObject = {}
         self._response: JsonObject | None = None
-        # of the last delta: its item's message, its frames' beginning, its parts
-        self._words_id = ""
-        self._head = b""
+        # of the last deltas of words and of a call: its message or call, its frames' beginning, its parts
+        self._words_id = self._call_id = ""
+        self._head = self._call_head = b""
         self._parts: list[str] = []
+        self._call_parts: list[str] = []
 
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
         """The frames of the next events."""
@@ -152,22 +153,31 @@ class ResponsesRenderer:
         return frames
 
     def _one_by_one(self, events: Sequence[Event]) -> list[bytes]:
-        head, words_id, parts, sequence = self._head, self._words_id, self._parts, self._sequence
+        words_id, head, parts = self._words_id, self._head, self._parts
+        call_id, call_head, call_parts = self._call_id, self._call_head, self._call_parts
+        sequence = self._sequence
         frames: list[bytes] = []
         for event in events:
             kind = type(event)
             if (kind is TextDelta or kind is ReasoningDelta) and event.message_id == words_id:  # type: ignore[union-attr]
-                text = event.text  # type: ignore[union-attr]
-                parts.append(text)
-                try:
-                    frames.append(_DELTA % (head, orjson.dumps(text), sequence))
-                except TypeError:  # half a surrogate pair
-                    frames.append(_DELTA % (head, strict_json.dump(text), sequence))
-                sequence += 1
-            elif kind in _SHOWN:
-                self._sequence = sequence
-                frames += self._rare(event)
-                head, words_id, parts, sequence = self._head, self._words_id, self._parts, self._sequence
+                begin, delta = head, event.text  # type: ignore[union-attr]
+                parts.append(delta)
+            elif kind is ToolCallDelta and event.call_id == call_id:  # type: ignore[union-attr]
+                begin, delta = call_head, event.arguments  # type: ignore[union-attr]
+                call_parts.append(delta)
+            else:
+                if kind in _SHOWN:
+                    self._sequence = sequence
+                    frames += self._rare(event)
+                    words_id, head, parts = self._words_id, self._head, self._parts
+                    call_id, call_head, call_parts = self._call_id, self._call_head, self._call_parts
+                    sequence = self._sequence
+                continue
+            try:
+                frames.append(_DELTA % (begin, orjson.dumps(delta), sequence))
+            except TypeError:  # half a surrogate pair
+                frames.append(_DELTA % (begin, strict_json.dump(delta), sequence))
+            sequence += 1
         self._sequence = sequence
         return frames
 
@@ -260,7 +270,7 @@ class ResponsesRenderer:
     def _end_item(self, item: OutputItem) -> None:
         """It is done at the next event that is shown."""
         self._ended.append(item)
-        self._words_id = ""
+        self._words_id = self._call_id = ""
 
     # --- the run's frame
 
@@ -372,6 +382,7 @@ class ResponsesRenderer:
         if event.executor != "backend" or event.asks or self._form.backend_tools == "hidden":
             return []
         call.item = self._add(self._call_item(call.number, event.call_id, event.name, event.server))
+        call.item.parts = call.parts
         return self._frames(call.item.opened())
 
     def _call_item(
@@ -384,11 +395,12 @@ class ResponsesRenderer:
         return McpCallItem(self._id("mcp", number), index, call_id, name, server, approval_request_id)
 
     def _call_delta(self, event: ToolCallDelta) -> list[bytes]:
+        """The next piece of another call than the last one."""
         call = self._calls[event.call_id]
         call.parts.append(event.arguments)
         if (item := call.item) is None:
             return []
-        item.parts.append(event.arguments)
+        self._call_id, self._call_head, self._call_parts = event.call_id, item.head, item.parts
         return [self._delta_frame(item.head, event.arguments)]
 
     def _end_call(self, event: ToolCallEnded) -> list[bytes]:

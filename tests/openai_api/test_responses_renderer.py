@@ -278,6 +278,22 @@ def test_a_question_has_the_number_of_its_call_and_no_other_item() -> None:
     assert response["status"] == "completed"
 
 
+def test_a_question_about_a_call_that_was_shown_has_its_arguments() -> None:
+    logged_before = call("refund")  # an earlier version did not say that a person is asked
+    items = output(*logged_before, CALLS, RunFinished(Interrupted((interrupt("refund"),))))
+    assert [(item["type"], item["arguments"]) for item in items] == [
+        ("mcp_call", '{"a":1}'),
+        ("mcp_approval_request", '{"a":1}'),
+    ]
+
+
+def test_deltas_of_calls_that_take_turns_stay_apart() -> None:
+    mixed = [ToolCallDelta(name, piece) for piece in ("1", "2", "3") for name in ("a", "b")]
+    begun: list[Event] = [ToolCallStarted(name, name, "m1", executor="backend") for name in ("a", "b")]
+    items = output(*begun, *mixed, *mixed[::2], ToolCallEnded("a"), ToolCallEnded("b"), CALLS, FINISHED)
+    assert [item["arguments"] for item in items] == ["123123", "123"]
+
+
 def test_a_question_may_be_a_message_that_says_how_to_answer() -> None:
     form = replace(FORM, approvals="message")
     items = output(*call("refund", asks=True), CALLS, RunFinished(Interrupted((interrupt("refund"),))), form=form)
