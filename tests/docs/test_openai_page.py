@@ -55,14 +55,18 @@ async def test_the_line_of_curl_gets_an_answer(tmp_path: Path) -> None:
 
 
 async def test_the_python_client_gets_answers_over_both_apis(tmp_path: Path) -> None:
-    said = await printed(tmp_path, snippet("docs/openai.md", "python", "from openai"), sys.executable)
+    said = await printed(tmp_path, snippet("docs/openai.md", "python", "import OpenAI"), sys.executable)
     assert said.count(ANSWER) == 2
 
 
-@pytest.mark.skipif(not (CLIENTS / ".venv").exists(), reason="LangChain is not installed; make clients installs it")
-async def test_lang_chain_gets_an_answer(tmp_path: Path) -> None:
-    code = snippet("docs/openai.md", "python", "langchain_openai")
-    assert ANSWER in await printed(tmp_path, code, str(CLIENTS / ".venv" / "bin" / "python"))
+@pytest.mark.skipif(not (CLIENTS / ".venv").exists(), reason="they are not installed; make clients installs them")
+@pytest.mark.parametrize("package", ["langchain", "agents"])
+async def test_python_clients_of_others_get_an_answer(tmp_path: Path, package: str) -> None:
+    codes = {
+        "langchain": snippet("docs/openai.md", "python", "langchain_openai"),
+        "agents": snippet("docs/openai.md", "python", "from agents"),
+    }
+    assert ANSWER in await printed(tmp_path, codes[package], str(CLIENTS / ".venv" / "bin" / "python"))
 
 
 @pytest.mark.parametrize("package", ["openai", "ai"])
