@@ -6,14 +6,14 @@ Below: access. Above: the environment, which a protocol asks; wire_protocol; the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
 from gateway.access.callers import Caller
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
-NamedSettings = Mapping[str, BaseModel | None]
+NamedSettings: TypeAlias = "Mapping[str, BaseModel | None]"
 """Settings by their names below `protocols` in the configuration file; None: turned off."""
 
 
