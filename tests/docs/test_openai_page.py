@@ -79,8 +79,15 @@ async def test_the_javascript_clients_get_an_answer(tmp_path: Path, package: str
 
 
 def test_the_settings_are_those_there_are() -> None:
-    values = yaml.safe_load(snippet(PAGE, "yaml"))["protocols"]
+    values = yaml.safe_load(snippet("docs/openai.md", "yaml"))["protocols"]
     for name, kind in {**CHAT_SECTION, **RESPONSES_SECTION}.items():
         assert set(values[name]) <= set(kind.model_fields)
         described = code_words(section("docs/configuration.md", "Protocols"))
         assert {f"{name}.{field}" for field in kind.model_fields} <= set(described)
+
+
+def test_the_headers_that_applications_send_are_those_that_the_gateway_is_told_to_read() -> None:
+    [endpoint] = yaml.safe_load(snippet("docs/openai.md", "", "LIBRECHAT"))["endpoints"]["custom"]
+    chat = yaml.safe_load(snippet("docs/openai.md", "yaml"))["protocols"]["chat_completions"]
+    assert {*endpoint["headers"], "X-OpenWebUI-Chat-Id"} == set(chat["thread_headers"])
+    assert "`X-OpenWebUI-Chat-Id`" in section(PAGE, "Clients")
