@@ -175,8 +175,7 @@ def check_outputs(pending: Sequence[str], items: Sequence[InputItem]) -> None:
         for message in item.messages if isinstance(item, SaidItem) else ():
             for call in message.tool_calls:
                 known.add(call.call_id)
-                if not is_question(item):
-                    waiting[call.call_id] = None
+                waiting[call.call_id] = None
             if (result := message.tool_result) is not None:
                 if result.call_id not in known:
                     raise wrong(
@@ -186,11 +185,6 @@ def check_outputs(pending: Sequence[str], items: Sequence[InputItem]) -> None:
                 waiting.pop(result.call_id, None)
     if waiting:
         raise wrong(f"No tool output found for function call {next(iter(waiting))[:256]}.", "/input")
-
-
-def is_question(item: InputItem) -> bool:
-    """Whether it asks about a call, which the gateway runs once a person has agreed."""
-    return isinstance(item, SaidItem) and (place := place_of(item.item_id)) is not None and place.kind == "mcpr"
 
 
 def approval_gone() -> ConflictError:

@@ -28,7 +28,7 @@ from gateway.messages import (
 )
 from gateway.openai_api.errors import wrong
 from gateway.openai_api.ids import ItemPlace, place_of
-from gateway.openai_api.responses_chain import WHOLE_THREAD, Chain, approval_gone, is_question
+from gateway.openai_api.responses_chain import WHOLE_THREAD, Chain, approval_gone
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
 from gateway.openai_api.run_events import blocks_in_order
 from gateway.openai_api.thread_items import noted_ids, noted_run
@@ -211,26 +211,24 @@ async def answers_of(
         ConflictError: it is not open any more.
     """
     answers = []
-    for item in items[_end_of_said(items) :]:
-        if isinstance(item, ApprovalItem):
-            call_id = await _asked_call(item, chain, stored)
-            asked = next((each for each in chain.interrupts if each.call_id == call_id), None) if chain else None
-            if asked is None:
-                raise approval_gone()
-            answer = InterruptAnswer(asked.id, "resolved", approved=item.approve, reason=item.reason)
-            answers.append(answer)
+    for item in _new_answers(items):
+        call_id = await _asked_call(item, chain, stored)
+        asked = next((each for each in chain.interrupts if each.call_id == call_id), None) if chain else None
+        if asked is None:
+            raise approval_gone()
+        answers.append(InterruptAnswer(asked.id, "resolved", approved=item.approve, reason=item.reason))
     return tuple(answers)
 
 
-def _end_of_said(items: Sequence[SaidItem | ApprovalItem]) -> int:
-    """Where the last item ends that the agent said, but for its questions."""
-    return max((place + 1 for place, item in enumerate(items) if _is_said_by_agent(item)), default=0)
-
-
-def _is_said_by_agent(item: SaidItem | ApprovalItem) -> bool:
-    if not isinstance(item, SaidItem) or is_question(item):
-        return False
-    return any(message.role == "assistant" for message in item.messages)
+def _new_answers(items: Sequence[SaidItem | ApprovalItem]) -> list[ApprovalItem]:
+    """Those behind everything that the agent said. Its questions say nothing themselves."""
+    found: list[ApprovalItem] = []
+    for item in reversed(items):
+        if isinstance(item, ApprovalItem):
+            found.append(item)
+        elif any(message.role == "assistant" for message in item.messages):
+            break
+    return found[::-1]
 
 
 async def _asked_call(item: ApprovalItem, chain: Chain | None, stored: StoredItems) -> str:
