@@ -85,11 +85,13 @@ class ChatInputCache:
         return self._known.get((owner, thread_id)) or KnownChat()
 
     def keep(self, owner: str, thread_id: str, chat: KnownChat, read: ReadItems | None) -> None:
-        """Keep what was read of a request, which named the thread."""
-        if (before := self._known.pop((owner, thread_id), None)) is not None:
-            self._size -= before.size
+        """Keep what was read of a request, which named the thread. A short one drops nothing: chat applications ask for
+        a title in between.
+        """
         if read is None or len(read.items) < LEAST_MESSAGES:
             return
+        if (before := self._known.pop((owner, thread_id), None)) is not None:
+            self._size -= before.size
         chat.keep(read)
         if chat.size > self._limit // 4:
             return

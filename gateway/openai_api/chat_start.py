@@ -64,10 +64,10 @@ async def start_chat(
         await environment.check_agent(caller, request.model)
     except NotFoundError:
         raise unknown_model(request.model) from None
-    if named:
-        cache.keep(caller.owner, named, chat, request.read)
     key = headers.get(_KEY_HEADER, "")
     known = await _thread_of(environment, caller, request, headers, settings)
+    if named and known is not None:
+        cache.keep(caller.owner, named, chat, request.read)
     thread_id = known or new_thread_id(key)
     form = _form(request, new_run_id("chatcmpl-", key), environment.now(), settings)
     given = AgentInput(

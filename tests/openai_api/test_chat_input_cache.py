@@ -145,7 +145,10 @@ def test_only_so_much_is_kept_and_what_was_used_longest_ago_goes_first() -> None
     assert cache.find("o", "t1").read is None
 
 
-def test_a_short_conversation_is_not_kept() -> None:
-    cache = ChatInputCache()
+def test_a_short_conversation_is_not_kept_and_drops_nothing() -> None:
+    cache, long = ChatInputCache(), read([user("x")] * 10)
     cache.keep("o", "t", cache.find("o", "t"), read([user("hi")]).read)
     assert cache.find("o", "t").read is None
+    cache.keep("o", "t", cache.find("o", "t"), long.read)
+    cache.keep("o", "t", cache.find("o", "t"), read([user("Give this chat a title.")]).read)
+    assert cache.find("o", "t").read is long.read
