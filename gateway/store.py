@@ -340,7 +340,8 @@ class Store(Protocol):
 
     async def message_times(self, owner: str, thread_id: str) -> list[float | None]:
         """When each message of the thread's current version came, in order: `updated_at` of the thread that brought it.
-        None: an older gateway stored it. Empty for an unknown thread.
+        One that a `rewrite` changes keeps its time, unless that makes a version. None: an older gateway stored it.
+        Empty for an unknown thread.
         """
 
     async def find_message(self, owner: str, message_id: str, *, limit: int) -> list[str]:

@@ -40,17 +40,26 @@ class Stretch(NamedTuple):
     length: int
 
 
+class Change(NamedTuple):
+    """Message number `at` has the id of the one that was stored as number `stored`, and is not the same."""
+
+    at: int
+    stored: int
+
+
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     """What is left of the stored messages behind the first ones.
 
     `stays` are in the order of `at`. `hides` are the numbers of those that stay in the version too, before what it
     shows. `from_message`: where this makes a version, the last message that it begins with as its parent has it.
+    `changes` are those that are another now.
     """
 
     stays: tuple[Stretch, ...] = ()
     hides: tuple[int, ...] = ()
     from_message: str | None = None
+    changes: tuple[Change, ...] = ()
 
 
 @quickly_made
@@ -85,17 +94,18 @@ def history_change(
     standing = {*range(keep), *(number for part in stays for number in range(part.stored, part.stored + part.length))}
     gone = [number for number in range(keep, len(stored)) if number not in standing]
     lost, said_again = _sorted_out(stored, gone, now, minted)
+    changes = tuple(_changes(stored, gone, now)) if gone else ()
     shows_more = shortened and _grows_in_front(now, stays, keep)
     if not lost and not shows_more:
-        return HistoryChange(keep, Rewrite(stays))
+        return HistoryChange(keep, Rewrite(stays, changes=changes))
     if not lost or not _is_beginning(lost, stored, now, standing | said_again):
         return HistoryChange(
-            keep, Rewrite(stays, from_message=stored[keep - 1].id if keep else None), makes_version=True
+            keep, Rewrite(stays, (), stored[keep - 1].id if keep else None, changes), makes_version=True
         )
     if shortened and (stays or _is_one_exchange(stored)):
-        return HistoryChange(keep, Rewrite(stays, hides=tuple(lost)))
+        return HistoryChange(keep, Rewrite(stays, tuple(lost), changes=changes))
     last = stored[stays[-1].stored + stays[-1].length - 1].id if stays else None
-    return HistoryChange(keep, Rewrite(stays, from_message=last), makes_version=True, shortened=True)
+    return HistoryChange(keep, Rewrite(stays, (), last, changes), makes_version=True, shortened=True)
 
 
 def _stretches(stored: tuple[Message, ...], now: tuple[Message, ...], keep: int) -> Iterator[Stretch]:
@@ -108,6 +118,14 @@ def _stretches(stored: tuple[Message, ...], now: tuple[Message, ...], keep: int)
         if place is not None and length:
             yield Stretch(at, place, length)
         at += length or 1
+
+
+def _changes(stored: Sequence[Message], gone: Sequence[int], now: Sequence[Message]) -> Iterator[Change]:
+    """Those that are gone, and are there with other words, another name or other metadata."""
+    places = {message.id: place for place, message in enumerate(now)}
+    for number in gone:
+        if (place := places.get(stored[number].id)) is not None:
+            yield Change(place, number)
 
 
 def _sorted_out(

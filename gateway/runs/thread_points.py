@@ -48,7 +48,7 @@ async def run_messages(store: Store, record: RunRecord, live: LiveRun | None) ->
     """What the run's thread has of it, with or without its log; of a run under way (`live`), what it produced so far.
     Nothing of a run that has not begun.
 
-    A message that was taken out of the thread is missing, and so is one that somebody else has changed since.
+    A message that was taken out of the thread is missing.
 
     Raises:
         NotFoundError: the version on which the run was at work is gone.

@@ -226,13 +226,15 @@ def _write_messages(
     gone, messages = 0, thread.messages[keep:]
     times: list[float | None] = [thread.updated_at] * len(messages)
     if count > keep:
-        behind = (key, keep)
-        if rewrite is not None and rewrite.stays:
+        replaced = (key, keep)
+        if rewrite is not None and (rewrite.stays or rewrite.changes):
             before = list(read_times(connection, [Span(key, keep, count - keep)]))
             for at, stored, length in rewrite.stays:
                 times[at - keep : at - keep + length] = before[stored - keep : stored - keep + length]
-        (gone,) = connection.execute(f"SELECT sum(length(record)) {_MESSAGES_BEHIND}", behind).fetchone()
-        connection.execute(f"DELETE {_MESSAGES_BEHIND}", behind)
+            for at, stored in rewrite.changes:
+                times[at - keep] = before[stored - keep]
+        (gone,) = connection.execute(f"SELECT sum(length(record)) {_MESSAGES_BEHIND}", replaced).fetchone()
+        connection.execute(f"DELETE {_MESSAGES_BEHIND}", replaced)
     records = list(map(encode_message, messages))
     insert_messages(connection, key, keep, records, times)
     return list(map(len, records)), gone
@@ -264,7 +266,11 @@ def _write_spans(
     written = rewritten(before.layout, fresh, len(thread.messages), keep, rewrite, in_new_version=is_new)
     records = [encode_message(thread.messages[number]) for number in written.fresh]
     version_rows.write_layout(connection, before.thread, written.layout, before.next_position + len(records))
-    insert_messages(connection, before.thread, before.next_position, records, [thread.updated_at] * len(records))
+    times: dict[int, float | None] = dict.fromkeys(written.fresh, thread.updated_at)
+    if rewrite is not None and rewrite.changes and not is_new:
+        came = list(read_times(connection, behind(before.layout)))
+        times |= {at: came[stored] for at, stored in rewrite.changes}
+    insert_messages(connection, before.thread, before.next_position, records, [times[place] for place in written.fresh])
     has_lost = written.has_lost and not is_new
     if has_lost:
         let_go(connection, sources_of(connection, before.thread))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.frozen import replace
-from gateway.history.versions import HistoryChange, Rewrite, Stretch, history_change
+from gateway.history.versions import Change, HistoryChange, Rewrite, Stretch, history_change
 from gateway.messages import ImageBlock, Message, ReasoningBlock, Role, TextBlock, UrlSource
 
 
@@ -42,14 +42,15 @@ def test_an_edit_makes_a_version_behind_the_messages_before_it() -> None:
 
 def test_an_edit_with_the_same_id_is_one_too() -> None:
     now = (*talk("u1 a1"), said("u2", "other words"))
-    assert history_change(talk("u1 a1 u2 a2"), now) == HistoryChange(2, Rewrite(from_message="a1"), makes_version=True)
+    expected = Rewrite(from_message="a1", changes=(Change(2, 2),))
+    assert history_change(talk("u1 a1 u2 a2"), now) == HistoryChange(2, expected, makes_version=True)
     first = history_change(talk("u1 a1"), (said("u1", "other words"),), shortened=True)
-    assert first == HistoryChange(0, Rewrite(), makes_version=True)
+    assert first == HistoryChange(0, Rewrite(changes=(Change(0, 0),)), makes_version=True)
 
 
 def test_an_edit_whose_rest_stays_shares_the_rest() -> None:
     now = (said("u1"), said("a1", "mine"), *talk("u2 a2 u3"))
-    expected = Rewrite((Stretch(2, 2, 2),), from_message="u1")
+    expected = Rewrite((Stretch(2, 2, 2),), from_message="u1", changes=(Change(1, 1),))
     assert history_change(talk("u1 a1 u2 a2"), now) == HistoryChange(1, expected, makes_version=True)
 
 
@@ -97,7 +98,7 @@ def test_what_the_clients_program_says_is_no_edit(now: str) -> None:
 
 def test_other_metadata_is_no_edit() -> None:
     now = (replace(said("u1"), metadata={"seen": 2}, name="Ada"), *talk("a1 u2"))
-    assert history_change(talk("u1 a1"), now) == HistoryChange(0, Rewrite((Stretch(1, 1, 1),)))
+    assert history_change(talk("u1 a1"), now) == HistoryChange(0, Rewrite((Stretch(1, 1, 1),), changes=(Change(0, 0),)))
 
 
 def test_a_history_that_shows_more_than_its_shortened_version_makes_a_version() -> None:

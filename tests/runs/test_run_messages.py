@@ -10,6 +10,7 @@ import pytest
 from gateway.agent import AgentInput, InterruptAnswer
 from gateway.errors import NotFoundError
 from gateway.events import Interrupted, RunFinished, TextDelta
+from gateway.frozen import replace
 from gateway.messages import Message, TextBlock, ToolResult, ToolSpec
 from gateway.runs.thread_points import RunMessages, message_runs
 from tests.loop_runs import adder, user
@@ -129,6 +130,27 @@ async def test_each_message_of_a_thread_says_which_run_brought_it() -> None:
         assert await message_runs(scene.store, OWNER, "t") == [*by_run, None]
         assert await message_runs(scene.store, OWNER, "fork") == [None] * 4 + ["f1"] * 2
         assert await message_runs(scene.store, OWNER, "unknown") == []
+
+
+async def test_a_message_that_somebody_changes_stays_the_runs() -> None:
+    """With other metadata, or less in it: no version is made of that."""
+
+    def noted(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        return tuple(replace(message, metadata={"note": number}) for number, message in enumerate(messages))
+
+    def shorter(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        return (*messages[:1], replace(messages[1], content=(TextBlock("I heard"),)), *messages[2:])
+
+    async with runner_scene(agent_of("a", ECHO)) as scene:
+        await ask(scene, "r1")
+        await ask(scene, "r2")
+        await scene.runner.writes.edit(OWNER, "t", noted)
+        await scene.clock.advance(1)
+        await scene.runner.writes.leave(OWNER, "t", shorter)
+        whole = await thread_messages(scene)
+        assert await of(scene, "r1") == RunMessages((), whole[:1], whole[1:2])
+        assert await of(scene, "r2") == RunMessages(whole[:2], whole[2:3], whole[3:])
+        assert said(whole[1:2]) == ["I heard"]
 
 
 async def test_a_run_under_way_has_said_what_came_so_far() -> None:

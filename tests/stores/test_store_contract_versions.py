@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from gateway.errors import ConflictError, StoreError
 from gateway.events import Interrupt, OpenInterrupt
 from gateway.frozen import replace
-from gateway.history.versions import Rewrite, Stretch
+from gateway.history.versions import Change, Rewrite, Stretch
 from gateway.messages import Message, ToolCall
 from gateway.model_state import Chain
 from gateway.owners import visitor_owner
@@ -248,6 +248,24 @@ async def test_a_message_keeps_its_time_when_those_before_it_change(store: Store
     await within(store.begin_run(run("r1"), changed, keep=0, rewrite=Rewrite((Stretch(1, 1, 3),))))
     assert await within(store.message_times(OWNER, "t1")) == [300.0, 100.0, 100.0, 100.0, 300.0]
     assert await listed(store) == [*said]
+
+
+@pytest.mark.parametrize("has_versions", [False, True])
+async def test_a_message_that_becomes_another_came_when_it_did(store: Store, has_versions: bool) -> None:
+    held = await first_version(store)
+    if has_versions:
+        held = await next_version(store, held, 4)
+    said = (held.messages[0], message(1, "in other words"), message(40), *held.messages[2:])
+    changed = replace(held, messages=said, updated_at=500.0)
+    rest = len(held.messages) - 2
+    rewrite = Rewrite((Stretch(3, 2, rest),), changes=(Change(1, 1),))
+    await within(store.write_thread(changed, keep=1, rewrite=rewrite))
+    times = await within(store.message_times(OWNER, "t1"))
+    assert times == [100.0, 100.0, 500.0, *[100.0] * rest]
+    assert await listed(store) == [*said]
+    edited = replace(changed, version=7, last_version=7, updated_at=600.0, messages=(said[0], message(1, "an edit")))
+    await within(store.write_thread(edited, keep=1, rewrite=Rewrite(from_message="msg_0", changes=(Change(1, 1),))))
+    assert await within(store.message_times(OWNER, "t1")) == [100.0, 600.0]
 
 
 async def test_a_fork_begins_as_its_thread_does_or_is_none(store: Store) -> None:
