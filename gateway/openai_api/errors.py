@@ -31,11 +31,11 @@ _CODES: Final = {
     "model_context_overflow": "context_length_exceeded",
     "model_content_filter": "content_filter",
     "unauthenticated": "invalid_api_key",
-    "too_many_requests": "rate_limit_exceeded",
-    "model_throttled": "rate_limit_exceeded",
     "model_quota": "insufficient_quota",
 }
+_RATE_LIMITED: Final = "rate_limit_exceeded"
 _INVALID: Final = 400
+_TOO_MANY: Final = 429
 _SERVER: Final = 500
 _CONFLICT: Final = 409
 
@@ -68,7 +68,8 @@ def openai_error(problem: Problem) -> JsonObject:
 def error_body(message: str, status: int, code: str, param: str | None = None) -> JsonObject:
     """`status` is that of the answer, or what it would have been."""
     kind = _TYPES.get(status, "server_error" if status >= _SERVER else "invalid_request_error")
-    return {"error": {"message": message, "type": kind, "param": param, "code": _CODES.get(code, code)}}
+    usual = _RATE_LIMITED if status == _TOO_MANY else code  # which limit it is, the message says
+    return {"error": {"message": message, "type": kind, "param": param, "code": _CODES.get(code, usual)}}
 
 
 def status_of(problem: Problem) -> int:

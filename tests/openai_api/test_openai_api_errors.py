@@ -43,7 +43,7 @@ from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
 
 KEY = {"authorization": "Bearer alice-key-of-the-tests"}
 LIMITS = {"max_body_bytes": 2000}
-SERVER = {"api_keys": [{"name": "alice", "key": "alice-key-of-the-tests", "limits": LIMITS}]}
+SERVER: dict[str, Any] = {"api_keys": [{"name": "alice", "key": "alice-key-of-the-tests", "limits": LIMITS}]}
 JSON = {"content-type": "application/json"}
 
 
@@ -126,6 +126,7 @@ INVALID, FAILED, LIMIT = "invalid_request_error", "server_error", "rate_limit_er
         (TooLargeError("x"), 413, INVALID, "body_too_large", None),
         (UnsupportedMediaTypeError("x"), 415, INVALID, "unsupported_media_type", None),
         (TooManyRequestsError("x"), 429, LIMIT, "rate_limit_exceeded", None),
+        (TooManyRequestsError("x", code="limit_concurrent_runs"), 429, LIMIT, "rate_limit_exceeded", None),
         (StoreError("x"), 503, FAILED, "store_unavailable", None),
         (StoreFullError("x"), 503, FAILED, "store_full", None),
         (UnavailableError("x", code="overloaded"), 503, FAILED, "overloaded", None),
@@ -244,3 +245,16 @@ async def test_a_run_that_fails_after_it_began_is_not_asked_for_again(
     assert asked == ["/v1/chat/completions"]
     assert headers["x-should-retry"] == "false"
     assert (run["status"], run["threadId"]) == ("failed", headers["x-thread-id"])
+
+
+async def test_a_key_s_limit_is_a_429_that_says_when_to_ask_again(tmp_path: Path) -> None:
+    key = {**SERVER["api_keys"][0], "limits": {"runs_per_minute": 1}}
+    body = {"model": "helper", "messages": [{"role": "user", "content": "hi"}]}
+    helper = agent("helper", scripted([{"text": "hi"}]))
+    async with local_gateway(tmp_path, [helper], server={"api_keys": [key]}) as gateway:
+        first, second = [await gateway.client.http.post("/v1/chat/completions", json=body, headers=KEY) for _ in "12"]
+    assert first.status_code == 200
+    found = error(second, 429)
+    assert (found["type"], found["code"]) == ("rate_limit_error", "rate_limit_exceeded")
+    assert int(second.headers["retry-after"]) >= 1
+    assert "x-should-retry" not in second.headers
