@@ -19,6 +19,7 @@ chat_request.py  the body of a chat completion; chat_history.py: recognises a hi
 chat_input_cache.py    what was read and recognised of a thread's last request
 chat_start.py    begins the run that a chat completion asks for, on its thread
 responses_start.py     begins a run; responses_chain.py: what it goes on with; responses_references.py: what ids lead to
+repeated_requests.py   the run that an earlier request with the same Idempotency-Key began
 settings.py      what the operator decides for all callers, or for a key
 routes.py        prefixes, bodies, answers and errors of the routes
 

@@ -6,7 +6,7 @@ Below: chat_request, chat_history, chat_renderer, protocol. Above: the protocol 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.access.callers import Caller
@@ -14,18 +14,18 @@ from gateway.agent import AgentInput, InputNames
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, Message
 from gateway.openai_api.chat_history import common_beginning
-from gateway.openai_api.chat_input_cache import ChatInputCache
+from gateway.openai_api.chat_input_cache import ChatInputCache, KnownChat
 from gateway.openai_api.chat_renderer import ChatForm, form_of
 from gateway.openai_api.chat_request import ChatRequest, read_chat_request
 from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.ids import new_run_id, new_thread_id, place_of
+from gateway.openai_api.repeated_requests import DIGEST, KEY_HEADER, begun_before, body_digest
 from gateway.openai_api.routes import THREAD_HEADER, header_text, run_headers
 from gateway.openai_api.settings import ChatSettings
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
 
 ORIGIN: Final = "chat_completions"
-_KEY_HEADER: Final = "idempotency-key"
 _LONGEST_ID: Final = 256
 _NAMES: Final = InputNames(run_id="Idempotency-Key", instructions="messages")
 _COMPARED: Final = 20  # messages of a thread of which a request may be no part
@@ -64,37 +64,46 @@ async def start_chat(
         await environment.check_agent(caller, request.model)
     except NotFoundError:
         raise unknown_model(request.model) from None
-    key = headers.get(_KEY_HEADER, "")
+    key = headers.get(KEY_HEADER, "")
+    run_id, digest = new_run_id("chatcmpl-", key), body_digest(body) if key else ""
+    if key and (begun := await begun_before(environment, caller, run_id, digest)) is not None:
+        viewer, record = begun
+        return _started(viewer, form_of(record), record.thread_id, request)
     known = await _thread_of(environment, caller, request, headers, settings)
     if named and known is not None:
         cache.keep(caller.owner, named, chat, request.read)
     thread_id = known or new_thread_id(key)
-    form = _form(request, new_run_id("chatcmpl-", key), environment.now(), settings)
-    given = AgentInput(
+    form = _form(request, run_id, environment.now(), settings)
+    remembered = {**form.remembered, **({DIGEST: digest} if key else {})}
+    given = replace(
+        _input(request, chat, form.id, thread_id),
+        request_id=request_id,
+        short_lived=known is None,
+        request=remembered,
+    )
+    viewer = await environment.start(caller, request.model, given, from_first=True)
+    return _started(viewer, form, thread_id, request)
+
+
+def _started(viewer: Viewer, form: ChatForm, thread_id: str, request: ChatRequest) -> StartedChat:
+    return StartedChat(viewer, form, request.stream, run_headers(thread_id, form.id))
+
+
+def _input(request: ChatRequest, chat: KnownChat, run_id: str, thread_id: str) -> AgentInput:
+    return AgentInput(
         thread_id,
-        form.id,
+        run_id,
         request.messages,
         tools=request.tools,
         history="replace",
         minted_ids=frozenset(message.id for message in request.messages),
-        request_id=request_id,
-        short_lived=known is None,
         origin=ORIGIN,
-        request=form.remembered,
         wishes=request.wishes,
         recognition=chat.recognise,
         history_cache=chat.history,
         names_calls=True,
         names=_NAMES,
     )
-    viewer = await environment.start(caller, request.model, given, from_first=True)
-    try:
-        if key:  # the run may be an earlier request's, whose answer named another time
-            form = form_of(await environment.run(caller, form.id))
-    except BaseException:
-        viewer.close()
-        raise
-    return StartedChat(viewer, form, request.stream, run_headers(thread_id, form.id))
 
 
 def _form(request: ChatRequest, run_id: str, now: float, settings: ChatSettings) -> ChatForm:

@@ -5,13 +5,10 @@ Below: responses_request, responses_chain, responses_references, protocol. Above
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
-
-import orjson
 
 from gateway.access.callers import Caller
 from gateway.agent import ABSENT, AgentInput, InputNames, InterruptAnswer
@@ -21,6 +18,7 @@ from gateway.messages import JsonObject, Message, ToolCall
 from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.ids import item_id, new_run_id, new_thread_id, place_of
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
+from gateway.openai_api.repeated_requests import DIGEST, KEY_HEADER, begun_before, body_digest
 from gateway.openai_api.responses_chain import Chain, check_outputs, find_chain
 from gateway.openai_api.responses_history import Recognition
 from gateway.openai_api.responses_items import ApprovalItem, SaidItem
@@ -34,8 +32,6 @@ from gateway.runs.viewer import Viewer
 logger = logging.getLogger(__name__)
 
 ORIGIN: Final = "responses"
-_KEY_HEADER: Final = "idempotency-key"
-_DIGEST: Final = "digest"
 _TAKEN: Final = frozenset({"thread_busy", "stale_history"})
 _NAMES: Final = InputNames(run_id="Idempotency-Key", answers="input", response_format="text/format")
 
@@ -68,10 +64,11 @@ async def start_response(
         await environment.check_agent(caller, request.model)
     except NotFoundError:
         raise unknown_model(request.model) from None
-    key = headers.get(_KEY_HEADER, "")
-    run_id, digest = new_run_id("resp_", key), _digest(body) if key else ""
-    if key and (begun := await _begun_before(environment, caller, run_id, digest)) is not None:
-        return StartedResponse(*begun, request.stream)
+    key = headers.get(KEY_HEADER, "")
+    run_id, digest = new_run_id("resp_", key), body_digest(body) if key else ""
+    if key and (begun := await begun_before(environment, caller, run_id, digest)) is not None:
+        viewer, record = begun
+        return StartedResponse(viewer, form_of(record), request.stream)
     chain = await find_chain(environment, caller, request)
     said = await _said(environment, caller, request, chain)
     settings = environment.protocol_settings(caller, ResponsesSettings)
@@ -101,35 +98,6 @@ async def start_response(
         viewer = await environment.start(caller, request.model, plan.new_thread(), from_first=True)
         return StartedResponse(viewer, form, request.stream)
     return StartedResponse(viewer, there.form, request.stream)
-
-
-# --- a request that came before --------------------------------------------------------------------------------------
-
-
-def _digest(body: JsonObject) -> str:
-    return hashlib.blake2b(orjson.dumps(body, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
-
-
-async def _begun_before(
-    environment: ProtocolEnvironment, caller: Caller, run_id: str, digest: str
-) -> tuple[Viewer, ResponseForm] | None:
-    """The run that an earlier request with the same key began, from its first event on; None: there is none.
-
-    Raises:
-        ConflictError: it was another request, or did not begin.
-        NotFoundError: its log was deleted; GET gives what it said.
-    """
-    try:
-        record = await environment.run(caller, run_id)
-    except NotFoundError:
-        return None
-    if (record.request or {}).get(_DIGEST) != digest:
-        raise ConflictError(
-            "the Idempotency-Key was sent with another request; use a new one for each", code="idempotency_key_reused"
-        )
-    if (viewer := await environment.attach(caller, run_id, needs_log=True)) is None:
-        raise ConflictError("the request was cancelled before it began; send it with another key", code="cancelled")
-    return viewer, form_of(record)
 
 
 # --- what is said ----------------------------------------------------------------------------------------------------
@@ -253,7 +221,7 @@ class _Plan:
         replays = self.chain is not None and self.chain.replays
         remembered: JsonObject = {**form.remembered, "begins_thread": begins}
         if self.digest:
-            remembered[_DIGEST] = self.digest
+            remembered[DIGEST] = self.digest
         return AgentInput(
             form.thread_id,
             form.run_id,
