@@ -129,7 +129,7 @@ def without_item(items: ThreadItems, item: ThreadItem) -> Callable[[tuple[Messag
     run, beside = item.part
     noted: dict[str, list[str]] = {} if run is None else {message.id: [] for message in beside}
     for each in items.of(item.part):
-        if each.id != item.id and each.message_id in noted:
+        if each.message_id in noted and (each.message_id, each.call_id) != (item.message_id, item.call_id):
             noted[each.message_id].append(each.id)
 
     def left(messages: tuple[Message, ...]) -> tuple[Message, ...]:

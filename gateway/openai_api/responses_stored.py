@@ -21,6 +21,7 @@ from gateway.openai_api.run_events import events_of
 from gateway.openai_api.thread_items import ThreadItem, message_items
 from gateway.protocol import ProtocolEnvironment
 from gateway.renderer import Renderer, rendered_stream
+from gateway.runs.thread_points import RunMessages
 from gateway.runs.viewer import Viewer
 from gateway.sse import EventStreamResponse
 from gateway.store import RunRecord, RunStatus
@@ -38,19 +39,22 @@ class StoredResponses:
         """The response as it is now: one that is under way with what there is. Raises NotFoundError."""
         return await self._shown(caller, await self._record(caller, response_id), encrypted=encrypted)
 
-    async def _shown(self, caller: Caller, record: RunRecord, *, encrypted: bool = False) -> JsonObject:
+    async def _shown(
+        self, caller: Caller, record: RunRecord, *, encrypted: bool = False, again: bool = True
+    ) -> JsonObject:
         view = await view_of(self._environment, caller, encrypted=encrypted)
         renderer = view.renderer(record, dated=True)
         if (viewer := await self._watch(caller, record.client_id)) is None:
-            said = await self._environment.run_messages(caller, record.client_id)
-            renderer.render(events_of(record, said.produced), 1)
+            renderer.render(events_of(record, (await self._messages(caller, record)).produced), 1)
             return renderer.final()
         with closing(viewer):
             last = await _follow(viewer, renderer)
         if not _is_end(last):
             return renderer.so_far("queued" if record.status is RunStatus.QUEUED else "in_progress")
-        if not record.status.ended:  # it has ended meanwhile
-            return await self.response(caller, record.client_id, encrypted=encrypted)
+        if again and not record.status.ended:  # it ended behind the look at its record, which says when
+            return await self._shown(
+                caller, await self._record(caller, record.client_id), encrypted=encrypted, again=False
+            )
         return renderer.final()
 
     async def stream(
@@ -104,10 +108,8 @@ class StoredResponses:
         """
         record = await self._record(caller, response_id)
         await self._stop(caller, record)
-        if (
-            _began_thread(record)
-            and len((await self._environment.thread_runs(caller, record.thread_id, limit=2)).items) == 1
-        ):
+        others = (await self._environment.thread_runs(caller, record.thread_id, limit=2)).items[1:]
+        if _began_thread(record) and not others:
             await self._environment.delete(caller, record.thread_id)
         else:
             await self._environment.delete_run(caller, response_id)
@@ -116,8 +118,8 @@ class StoredResponses:
     async def input_items(self, caller: Caller, response_id: str) -> list[ThreadItem]:
         """What came with the response's request, the oldest first. Raises NotFoundError."""
         record = await self._record(caller, response_id)
-        said = await self._environment.run_messages(caller, record.client_id)
-        return [item for message in said.given for item in message_items(message)]
+        given = (await self._messages(caller, record)).given
+        return [item for message in given for item in message_items(message)]
 
     # ---
 
@@ -127,6 +129,13 @@ class StoredResponses:
         if record.status.ended and (record.request or {}).get("store") is False:
             raise no_response(response_id)
         return record
+
+    async def _messages(self, caller: Caller, record: RunRecord) -> RunMessages:
+        """What its thread has of a response; nothing if that version of the thread is gone."""
+        try:
+            return await self._environment.run_messages(caller, record.client_id)
+        except NotFoundError:
+            return RunMessages()
 
     async def _watch(self, caller: Caller, response_id: str) -> Viewer | None:
         """All events of a response; None: they are not kept any more."""

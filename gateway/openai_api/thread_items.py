@@ -63,7 +63,7 @@ _NO_RUN: Final = RunPart(None, ())
 @dataclass(frozen=True, slots=True)
 class ThreadItem:
     """An item, the message that it is of, and the part in which it is shown. `call_id`: of the message it is this call
-    alone.
+    alone, or what came of it.
     """
 
     value: JsonObject
@@ -125,14 +125,12 @@ class ThreadItems:
             return [item for message in part.messages for item in message_items(message, part)]
         renderer = self._view.renderer(part.run, self._earlier(part))
         renderer.render(events_of(part.run, part.messages, self._answered), 1)
-        results = {result.call_id: each.id for each in part.messages if (result := each.tool_result) is not None}
         noted = {message.id: _noted(message)[1] for message in part.messages}
         items = []
         for shown in renderer.items:
             value, message_id, call_id = shown.value(), shown.source_id, ""
             if (called := self._calls.get(message_id)) is not None:
-                is_output = value["type"] == "function_call_output"
-                message_id, call_id = (results[message_id], "") if is_output else (called[0], message_id)
+                message_id, call_id = called[0], message_id
             if ids := noted.get(message_id):
                 value["id"] = ids.pop(0)
             items.append(ThreadItem(value, message_id, call_id, part))

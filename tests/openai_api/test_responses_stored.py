@@ -120,6 +120,21 @@ async def test_runs_of_other_protocols_are_responses_too(tmp_path: Path) -> None
     assert said.output_text == chat.choices[0].message.content
 
 
+async def test_of_a_response_whose_version_of_the_thread_is_gone_there_is_the_frame(tmp_path: Path) -> None:
+    async with stored_scene(tmp_path) as scene:
+        for run_id in ("r1", "r2"):
+            messages = [{"id": "u1", "role": "user", "content": f"hi {run_id}"}]
+            body = run_body(thread_id="t", run_id=run_id, messages=messages)
+            await scene.gateway.client.run("words", body, **AS_ME)
+        assert (await scene.http.delete("/threads/t/versions/1", headers=AS_ME)).status_code == 204
+        kept = await scene.openai.responses.retrieve("r1")
+        await forget_logs(scene)
+        gone = await scene.openai.responses.retrieve("r1")
+        items = [item async for item in scene.openai.responses.input_items.list("r1")]
+    assert (kept.status, kept.output_text) == ("completed", "I heard: hi r1")
+    assert (gone.status, gone.output, items) == ("completed", [], [])
+
+
 async def test_a_failed_and_an_incomplete_response_are_read_as_such(tmp_path: Path) -> None:
     async with stored_scene(tmp_path) as scene:
         begun = await scene.openai.responses.create(model="breaking", input="hi", background=True)
