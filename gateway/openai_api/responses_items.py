@@ -86,7 +86,7 @@ def read_input(fields: OpenAIFields, name: str = "input") -> tuple[InputItem, ..
 
 
 def _usual(item: JsonValue, at: str) -> SaidItem | None:
-    """The item, if it is a message of one text, as most are; a fifth of the time of reading it member by member."""
+    """The item, if it is a message of one text, as most are: reading 2,000 of them takes 5.5 ms so, else 7.5 ms."""
     if type(item) is not dict or item.get("type", "message") != "message":
         return None
     role, content, item_id = item.get("role"), item.get("content"), item.get("id")
@@ -123,8 +123,8 @@ def _said(item: OpenAIFields, *messages: Message, sealed: str = "") -> SaidItem:
     return SaidItem(item.at, messages, item.text("id") or "", sealed)
 
 
-def _message(role: Role, content: tuple[ContentBlock, ...], name: str | None = None) -> Message:
-    return Message(new_message_id(), role, content, name)
+def _message(role: Role, content: tuple[ContentBlock, ...]) -> Message:
+    return Message(new_message_id(), role, content)
 
 
 # --- the kinds -------------------------------------------------------------------------------------------------------
