@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 from gateway.events import (
@@ -176,6 +177,31 @@ def test_reasoning_is_sealed_where_it_is_asked_for_or_nothing_is_stored(form: Re
 
     assert output(*THINKS, ENDS, FINISHED, form=form, seal=seal)[0]["encrypted_content"] == "hm s"
     assert "encrypted_content" not in output(*THINKS, ENDS, FINISHED, seal=seal)[0]
+
+
+def test_reasoning_that_was_taken_back_is_sealed_without_what_it_was() -> None:
+    def seal(text: str, opaque: Opaque | None) -> str:
+        return f"{text} {opaque.value if opaque else None}"
+
+    taken_back = MessageRetracted("r1", "[removed]")
+    for events in ([*THINKS, ENDS, taken_back, FINISHED], [*THINKS, taken_back, ENDS, FINISHED]):
+        frames, renderer = rendered([*START, *events], replace(FORM, encrypted=True), seal=seal)
+        checked(frames)
+        items: Any = renderer.final()["output"]
+        assert items[0]["encrypted_content"] == "[removed] None"
+
+
+def test_words_that_have_ended_are_done_before_others_go_on() -> None:
+    types, _ = shown(
+        TextStarted("m1"),
+        ReasoningStarted("r1"),
+        TextDelta("m1", "a"),
+        ReasoningEnded("r1"),
+        TextDelta("m1", "b"),
+        TextEnded("m1"),
+        FINISHED,
+    )
+    assert types[5:8] == ["output_text.delta", "output_item.done", "output_text.delta"]
 
 
 def test_reasoning_that_only_its_provider_can_read_has_no_summary() -> None:
@@ -433,10 +459,21 @@ def test_words_of_others_are_not_shown_but_count() -> None:
 
 def test_half_a_surrogate_pair_breaks_neither_stream_nor_body() -> None:
     frames, renderer = rendered(
-        [*START, *call("look", '{"a":"\ud83d'), CALLS, gives("look", "\ud83d"), *SAYS, ENDS, FINISHED]
+        [
+            *START,
+            ReasoningStarted("r1"),
+            ReasoningDelta("r1", "\ud83d"),
+            ReasoningEnded("r1"),
+            *call("look", '{"a":"\ud83d'),
+            CALLS,
+            gives("look", "\ud83d"),
+            *SAYS,
+            ENDS,
+            FINISHED,
+        ]
     )
     checked(frames)
-    str(renderer.final()).encode()
+    orjson.dumps(renderer.final())
 
 
 def test_strict_open_responses_clients_read_every_frame_where_tools_are_hidden() -> None:
