@@ -140,6 +140,8 @@ class _Conversation:
             start += len(known.items)
         leading += self._read(given[start:], start, is_leading=start == first)
         self._refuse_unanswered()
+        if not self.messages and not body.problems:
+            body.wrong("messages", "messages say nothing; send what is to be answered")
         if leading < len(self.messages):  # without any other message they are the conversation
             self.instructions = "\n\n".join(message.text for message in self.messages[:leading] if message.text)
             del self.messages[:leading]

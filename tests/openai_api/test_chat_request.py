@@ -154,6 +154,12 @@ def test_an_empty_answer_says_nothing(empty: JsonObject) -> None:
     assert said(read(HELLO, {"role": "assistant", **empty}, HELLO)) == [("user", (TextBlock("hello"),))] * 2
 
 
+def test_a_conversation_of_empty_answers_alone_is_refused() -> None:
+    problems = wrong_fields({"model": "helper", "messages": [{"role": "assistant", "content": ""}]})
+
+    assert "say nothing" in problems["/messages"]
+
+
 def test_everything_that_is_wrong_is_named_at_once() -> None:
     problems = wrong_fields(
         {
