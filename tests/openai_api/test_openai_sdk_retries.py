@@ -90,10 +90,11 @@ async def test_a_streamed_response_that_fails_ends_as_failed_without_an_exceptio
     assert sent(scene, "responses") == [200]
 
 
+CUT_OFF: Final = Script(pieces=text_records("one ", "two", finish_reason=None), ending="reset")
 PROVIDER_FAULTS: Final = {
     "throttled": (error(429, "slow down"), 429, "rate_limit_exceeded"),
     "broken": (error(500, "oops"), 502, None),
-    "cut off": (Script(pieces=text_records("one ", "two", finish_reason=None), ending="reset"), 502, None),
+    "cut off": (CUT_OFF, 502, None),
     "too long": (
         error(400, "maximum context length is 10 tokens", code="context_length_exceeded"), 400,
         "context_length_exceeded",
@@ -114,6 +115,30 @@ async def test_what_a_provider_fails_at_is_asked_of_it_once(tmp_path: Path, surf
     assert len(provider.requests) == 1
     assert sent(scene, surface) == [status]
     assert code is None or failed.value.code == code
+
+
+async def test_a_provider_that_is_cut_off_within_a_stream_is_not_asked_again(tmp_path: Path) -> None:
+    async with chat_server() as provider, openai_gateway(tmp_path, [behind(provider.endpoint)]) as scene:
+        provider.answers(CUT_OFF, CUT_OFF)
+        said = io.StringIO()
+        client = scene.retrying()
+
+        async def read() -> None:
+            async with client.chat.completions.stream(
+                model="behind", messages=[{"role": "user", "content": "hello"}]
+            ) as chunks:
+                async for event in chunks:
+                    said.write(event.delta if event.type == "content.delta" else "")
+
+        with pytest.raises(openai.APIError):
+            await read()
+        stream = await client.responses.create(model="behind", input="hello", stream=True)
+        events = [event async for event in stream]
+
+    assert said.getvalue() == "one two"
+    assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == "one two"
+    assert events[-1].type == "response.failed"
+    assert len(provider.requests) == 2
 
 
 @every_surface

@@ -110,6 +110,13 @@ async def conversation_session(base_url: str, model: Model) -> list[Any]:
     return [*(each.final_output for each in ran), [item["role"] for item in await session.get_items()]]
 
 
+async def conversation_session_with_tools(base_url: str, model: Model) -> list[Any]:
+    agent = Agent(name="a", model=model(base_url, "weather"), tools=[get_weather])
+    session = OpenAIConversationsSession(openai_client=client(base_url))
+    ran = [await Runner.run(agent, words, session=session) for words in ("weather?", "and now?")]
+    return [*(each.final_output for each in ran), [item["type"] for item in await session.get_items()]]
+
+
 async def handoff(base_url: str, model: Model) -> list[str]:
     poet = Agent(name="poet", model=model(base_url, "poet"), handoff_description="Writes poems")
     desk = Agent(name="desk", model=model(base_url, "desk"), handoffs=[poet])
@@ -149,10 +156,8 @@ async def formed(base_url: str, model: Model) -> Any:
 BOTH = (
     words_and_backend_tools, streamed, client_tools, own_session, session_with_backend_tools, handoff, approved, formed,
 )  # fmt: skip
+RESPONSES = (*BOTH, chained, conversation_session, conversation_session_with_tools, backend_approval)
 play(
-    {
-        f"responses {scene.__name__}": partial(scene, model=responses)
-        for scene in (*BOTH, chained, conversation_session, backend_approval)
-    }
+    {f"responses {scene.__name__}": partial(scene, model=responses) for scene in RESPONSES}
     | {f"chat {scene.__name__}": partial(scene, model=chat) for scene in BOTH}
 )

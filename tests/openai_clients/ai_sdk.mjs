@@ -90,6 +90,24 @@ const scenes = {
     return { asked: asked.length, text: second.text, again: again.length };
   },
 
+  // three turns of which each sends all before it, kept at the gateway and not
+  async replays(model) {
+    const told = {};
+    const unkept = { openai: { store: false, include: ["reasoning.encrypted_content"] } };
+    for (const agent of ["thinker", "adder", "painter"]) {
+      for (const [kept, providerOptions] of Object.entries({ kept: {}, unkept })) {
+        const messages = [];
+        for (const content of ["one", "two", "three"]) {
+          messages.push({ role: "user", content });
+          const answer = await generateText({ ...once, model: model(agent), messages, providerOptions });
+          messages.push(...answer.response.messages);
+          (told[`${agent} ${kept}`] ??= new Set()).add(answer.text);
+        }
+      }
+    }
+    return Object.fromEntries(Object.entries(told).map(([name, texts]) => [name, [...texts]]));
+  },
+
   async object(model) {
     const schema = z.object({ city: z.string(), degrees: z.number() });
     const made = await generateObject({ ...once, model: model("formed"), schema, prompt: "the weather?" });
@@ -121,11 +139,12 @@ function within(promise) {
   return Promise.race([promise, late]);
 }
 
+const onlyResponses = ["approval", "replays"];
 const told = {};
 for (const kind of ["chat", "responses"]) {
   told[kind] = {};
   for (const [name, scene] of Object.entries(scenes)) {
-    if (name === "approval" && kind === "chat") continue; // Chat Completions has no word for it
+    if (onlyResponses.includes(name) && kind === "chat") continue;
     try {
       told[kind][name] = await within(scene(gateway[kind]));
     } catch (error) {

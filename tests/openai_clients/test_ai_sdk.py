@@ -55,6 +55,13 @@ def test_a_tool_of_the_gateway_waits_for_its_approval(told: dict[str, Any]) -> N
     assert '"status":"refunded"' in answer["text"]
 
 
+def test_reasoning_calls_and_pictures_that_are_sent_again_change_nothing(told: dict[str, Any]) -> None:
+    answers = {"thinker": "It is 42.", "adder": "I add. The sum is 5.0.", "painter": "Here it is."}
+    assert told["responses"]["replays"] == {
+        f"{agent} {kept}": [text] for agent, text in answers.items() for kept in ("kept", "unkept")
+    }
+
+
 @every_api
 def test_an_object_has_its_form(told: dict[str, Any], api: str) -> None:
     assert told[api]["object"] == {"city": "Paris", "degrees": 21}

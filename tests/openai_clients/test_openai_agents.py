@@ -48,6 +48,9 @@ def test_a_session_may_hold_the_gateways_own_calls(told: dict[str, Any], api: st
 
 def test_a_session_may_be_a_conversation_of_the_gateway(told: dict[str, Any]) -> None:
     assert told["responses conversation_session"] == ["I heard: one", "I heard: two", ["user", "assistant"] * 2]
+    *answers, kinds = told["responses conversation_session_with_tools"]
+    assert answers == ["It is sunny in Paris.", "I heard: and now?"]
+    assert kinds == ["message", "function_call", "function_call_output", "message", "message", "message"]
 
 
 @every_api
