@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gateway.agent import AgentInput, ThreadPoint
-from gateway.errors import NotFoundError
 from gateway.messages import Message
 from gateway.runs.endings import forked, no_message, no_thread, no_version, with_life_of
 from gateway.runs.live_run import LiveRun
@@ -38,9 +37,10 @@ async def begun_from(store: Store, owner: str, given: AgentInput, point: ThreadP
         NotFoundError: no such thread, version or message.
     """
     found = await _version(store, owner, point.thread_id, point.version)
-    messages, end = found.thread.messages, _end(found, point)
-    start = max(0, end - point.length) if found.thread.shortened else 0  # it has hidden some since
-    fork = forked(found.thread, given.thread_id, messages[start:end], now)
+    if (end := _end(found, point)) is None:
+        raise no_message(point.thread_id, point.last_message_id or str(point.length))
+    start = _start(found, end, point.length)
+    fork = forked(found.thread, given.thread_id, found.thread.messages[start:end], now)
     return Fork(with_life_of(fork, given, now), point.thread_id, point.version, start)
 
 
@@ -53,21 +53,23 @@ async def run_messages(store: Store, record: RunRecord, live: LiveRun | None) ->
     Raises:
         NotFoundError: the version on which the run was at work is gone.
     """
-    if record.started_at is None or (live is not None and live.thread is None):
+    thread = None if live is None else live.thread
+    if record.started_at is None or (live is not None and thread is None):
         return RunMessages()
-    version = record.thread_version if live is None or live.thread is None else live.thread.version
+    version, length = record.thread_version, record.thread_length
+    if thread is not None:
+        version, length = thread.version, len(thread.messages)
     found = await _version(store, record.owner, record.thread_id, version)
     messages = found.thread.messages
     given = [place for place in _came_at(found, record.started_at) if messages[place].turn_id is None]
-    produced: list[int] = []
-    if live is None and record.finished_at is not None:
-        produced = [place for place in _came_at(found, record.finished_at) if messages[place].turn_id is not None]
+    produced = [place for place in _came_at(found, record.finished_at) if messages[place].turn_id is not None]
     if given or produced:
-        first = min((*given, *produced))
+        first, end = min((*given, *produced)), max((*given, *produced)) + 1
     else:
-        first = len(messages) if record.end is None else _end(found, record.end)
+        first = end = len(messages) if record.end is None else _end(found, record.end) or 0
+    start = _start(found, end, end if length is None else length)
     return RunMessages(
-        messages[:first],
+        messages[start:first],
         tuple(messages[place] for place in given),
         tuple(messages[place] for place in produced) if live is None else live.fold.transcript.messages,
     )
@@ -96,21 +98,19 @@ async def _version(store: Store, owner: str, thread_id: str, number: int) -> Ver
     return found
 
 
-def _end(found: VersionContent, point: ThreadPoint) -> int:
-    """How many messages of the version are before the point. Raises NotFoundError."""
+def _start(found: VersionContent, end: int, length: int) -> int:
+    """From where the version's messages were shown when it showed so many before number `end`."""
+    return max(0, end - length) if found.thread.shortened else 0  # it has hidden some since
+
+
+def _end(found: VersionContent, point: ThreadPoint) -> int | None:
+    """How many messages of the version are before the point; None: the last of them is not there."""
     messages = found.thread.messages
     if point.last_message_id is None:
-        if point.length > len(messages):
-            raise NotFoundError(
-                f"thread {point.thread_id!r} has no {point.length} messages in its version {point.version}",
-                code="message_not_found",
-            )
-        return point.length
-    for end in range(len(messages), 0, -1):
-        if messages[end - 1].id == point.last_message_id:
-            return end
-    raise no_message(point.thread_id, point.last_message_id)
+        return point.length if point.length <= len(messages) else None
+    ends = range(len(messages), 0, -1)
+    return next((end for end in ends if messages[end - 1].id == point.last_message_id), None)
 
 
-def _came_at(found: VersionContent, at: float) -> Iterable[int]:
-    return (place for place, time in enumerate(found.times) if time == at)
+def _came_at(found: VersionContent, at: float | None) -> Iterable[int]:
+    return (place for place, time in enumerate(found.times) if time == at) if at is not None else ()

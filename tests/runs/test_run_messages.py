@@ -132,6 +132,21 @@ async def test_each_message_of_a_thread_says_which_run_brought_it() -> None:
         assert await message_runs(scene.store, OWNER, "unknown") == []
 
 
+async def test_what_the_thread_hid_from_a_run_was_not_before_it() -> None:
+    async with runner_scene(agent_of("a", ECHO)) as scene:
+        await ask(scene, "r1")
+        await ask(scene, "r2")
+        for number in (3, 4):  # a client that sends the latest exchange alone
+            sent = (*(await thread_messages(scene))[-2:], user(f"question r{number}", f"u{number}"))
+            await read(await scene.start("a", AgentInput("t", f"r{number}", sent, history="replace")))
+            await scene.until_idle()
+            await scene.clock.advance(1)
+        third, fourth = await of(scene, "r3"), await of(scene, "r4")
+        assert said(third.before) == ["question r2", "I heard: question r2"]
+        assert said(fourth.before) == ["question r3", "I heard: question r3"]
+        assert said(fourth.given) == ["question r4"]
+
+
 async def test_a_message_that_somebody_changes_stays_the_runs() -> None:
     """With other metadata, or less in it: no version is made of that."""
 
@@ -207,6 +222,8 @@ async def test_what_was_taken_out_of_the_thread_is_not_there() -> None:
         whole = await thread_messages(scene)
         await scene.runner.writes.remove(OWNER, "t", [whole[1].id])
         assert (await of(scene, "r1")).produced == ()
+        await scene.runner.writes.remove(OWNER, "t", [whole[0].id])
+        assert await of(scene, "r1") == RunMessages()
         assert said((await of(scene, "r2")).produced) == ["I heard: question r2"]
 
 
