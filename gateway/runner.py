@@ -27,7 +27,7 @@ from gateway.runs.limits import RunLimits, check_input, check_request
 from gateway.runs.live_run import LiveRun
 from gateway.runs.replay import join, last_event, replay, without_log
 from gateway.runs.run_terms import check_wishes, terms_of
-from gateway.runs.thread_points import RunMessages, begun_from, run_messages
+from gateway.runs.thread_points import RunMessages, ThreadHead, begun_from, run_messages
 from gateway.runs.thread_versions import ThreadVersions
 from gateway.runs.thread_writes import ThreadWrites, check_room
 from gateway.runs.viewer import Prelude, Viewer
@@ -208,10 +208,11 @@ class Runner:
         record = await self.run(owner, run_id)
         return await run_messages(self.store, record, self._ids.live(record))
 
-    async def last_run_id(self, owner: str, thread_id: str) -> str | None:
-        """The run that began last on the thread's current version; None: there is none."""
-        thread = await self.store.load_thread(owner, thread_id)
-        return None if thread is None else thread.last_run_id
+    async def thread_head(self, owner: str, thread_id: str) -> ThreadHead:
+        """Raises NotFoundError for an unknown thread."""
+        if (thread := await self.store.load_thread(owner, thread_id)) is None:
+            raise no_thread(thread_id)
+        return ThreadHead(thread.messages, thread.last_run_id)
 
     async def delete_run(self, owner: str, run_id: str) -> None:
         """Forget a run and its events; what it said stays on its thread.

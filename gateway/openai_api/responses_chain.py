@@ -22,14 +22,13 @@ from gateway.openai_api.responses_request import ResponsesRequest
 from gateway.protocol import ProtocolEnvironment
 from gateway.store import RunRecord, ThreadSummary
 
-WHOLE_THREAD: Final = 1_000_000
 _MOST_TRIED: Final = 3  # runs of which a client replays items; usually the last one is there
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What a request goes on with. `messages` are all that were said before it; none where nobody asks for them, see
-    `find_chain`.
+    """What a request goes on with. `messages` are all that were said before it; behind an earlier run none where nobody
+    asks for them, see `find_chain`.
 
     `record` is the run behind which it goes on, None: the thread as it is. `is_last`: no run of the thread came behind
     it. `replays`: the request's items are the whole history.
@@ -112,11 +111,12 @@ async def _behind(
 ) -> Chain:
     """Behind a run that has ended. Raises NotFoundError if its thread, or that version of it, is gone."""
     thread = await environment.thread(caller, record.thread_id)
-    is_last = await environment.last_run_id(caller, record.thread_id) == record.run_id
+    head = await environment.thread_head(caller, record.thread_id)
+    is_last = head.last_run_id == record.run_id
     interrupts = await environment.interrupts(caller, record.thread_id) if is_last else ()
     messages: Sequence[Message] = ()
-    if (interrupts or needs_messages) and is_last:
-        messages = (await environment.messages(caller, record.thread_id, limit=WHOLE_THREAD)).items
+    if is_last:
+        messages = head.messages
     elif needs_messages:
         said = await environment.run_messages(caller, record.client_id)
         messages = (*said.before, *said.given, *said.produced)
@@ -126,12 +126,12 @@ async def _behind(
 async def _of_conversation(environment: ProtocolEnvironment, caller: Caller, thread_id: str) -> Chain:
     try:
         thread = await environment.thread(caller, thread_id)
-        page = await environment.messages(caller, thread_id, limit=WHOLE_THREAD)
+        head = await environment.thread_head(caller, thread_id)
     except NotFoundError:
         message = f"Conversation with id '{thread_id[:256]}' not found."
         problems = wrong(message, "/conversation").problems
         raise NotFoundError(message, code="conversation_not_found", problems=problems) from None
-    return Chain(thread, page.items, await environment.interrupts(caller, thread_id))
+    return Chain(thread, head.messages, await environment.interrupts(caller, thread_id))
 
 
 def _own_runs(items: Sequence[InputItem]) -> Iterator[str]:

@@ -28,7 +28,7 @@ from gateway.messages import (
 )
 from gateway.openai_api.errors import wrong
 from gateway.openai_api.ids import ItemPlace, place_of
-from gateway.openai_api.responses_chain import WHOLE_THREAD, Chain, approval_gone
+from gateway.openai_api.responses_chain import Chain, approval_gone
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
 from gateway.openai_api.run_events import blocks_in_order
 from gateway.openai_api.thread_items import noted_ids, noted_run
@@ -81,10 +81,10 @@ class StoredItems:
                 return numbered(produced)
             # some of its messages were deleted since, and the others note whose they are
             record = await environment.run(caller, run_id)
-            page = await environment.messages(caller, record.thread_id, limit=WHOLE_THREAD)
+            head = await environment.thread_head(caller, record.thread_id)
         except NotFoundError:
             return {}
-        return numbered([message for message in page.items if noted_run(message) == run_id])
+        return numbered([message for message in head.messages if noted_run(message) == run_id])
 
 
 def numbered(produced: Sequence[Message]) -> ItemsByNumber:

@@ -9,7 +9,7 @@ from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InterruptAnswer
 from gateway.errors import ForbiddenError
 from gateway.protocol.agent_access import AgentAccess
-from gateway.runs.thread_points import RunMessages
+from gateway.runs.thread_points import RunMessages, ThreadHead
 from gateway.runs.viewer import Viewer
 from gateway.store import (
     Approval,
@@ -99,9 +99,9 @@ class RunAccess(AgentAccess):
         """
         return await self._runner.run_messages(caller.owner, run_id)
 
-    async def last_run_id(self, caller: Caller, thread_id: str) -> str | None:
-        """The run that began last on the thread's current version; None: there is none."""
-        return await self._runner.last_run_id(caller.owner, thread_id)
+    async def thread_head(self, caller: Caller, thread_id: str) -> ThreadHead:
+        """Where a thread's current version stands. Raises NotFoundError for an unknown thread."""
+        return await self._runner.thread_head(caller.owner, thread_id)
 
     async def delete_run(self, caller: Caller, run_id: str) -> None:
         """Forget a run and its events; what it said stays on its thread.

@@ -30,6 +30,14 @@ class RunMessages:
     produced: tuple[Message, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadHead:
+    """A thread's current version: all of its messages, and the run that began last on it (None: there is none)."""
+
+    messages: tuple[Message, ...]
+    last_run_id: str | None
+
+
 async def begun_from(store: Store, owner: str, given: AgentInput, point: ThreadPoint, now: float) -> Fork:
     """The thread that the input begins: a fork of the point's thread. How long it lives the input says.
 
