@@ -425,7 +425,7 @@ class ResponsesRenderer:
         output = result_text(event.content)
         if isinstance(item, McpCallItem):
             return self._frames([*facts, *item.returned(output, is_error=event.is_error)])
-        given = self._given("fco", number, event.call_id, function_output(event.call_id, output))
+        given = self._given(self._id("fco", number), event.call_id, function_output(event.call_id, output))
         return self._frames([*facts, *given])
 
     def _late_item(self, call_id: str, number: int) -> tuple[CallItem, list[Fact]]:
@@ -436,14 +436,17 @@ class ResponsesRenderer:
             item = self._call_item(call.number, call_id, call.started.name, call.started.server)
             arguments = "".join(call.parts)
         else:
-            earlier = self._earlier.get(call_id) or EarlierCall(call_id, _UNKNOWN, "")
+            earlier = self._earlier_call(call_id)
             item = self._call_item(number, call_id, earlier.name, earlier.server, earlier.approval_request_id)
             arguments = earlier.arguments
         return self._add(item), [*item.whole(arguments)]
 
-    def _given(self, kind: ItemKind, number: int, source_id: str, value: JsonObject) -> list[Fact]:
+    def _earlier_call(self, call_id: str) -> EarlierCall:
+        return self._earlier.get(call_id) or EarlierCall(call_id, _UNKNOWN, "")
+
+    def _given(self, given_id: str, source_id: str, value: JsonObject) -> list[Fact]:
         """The events of an item that comes at once."""
-        item = self._add(GivenItem(self._id(kind, number), len(self.items), source_id, value))
+        item = self._add(GivenItem(given_id, len(self.items), source_id, value))
         return [*item.opened(), *item.closed("completed")]
 
     # --- what the run waits for
@@ -462,17 +465,14 @@ class ResponsesRenderer:
             name, arguments, server = made.started.name, "".join(made.parts), made.started.server
             asked = self._id("mcpr", made.number)
         else:
-            earlier = self._earlier.get(call_id) or EarlierCall(call_id, _UNKNOWN, "")
+            earlier = self._earlier_call(call_id)
             name, arguments, server = earlier.name, earlier.arguments, earlier.server
             asked = earlier.approval_request_id or self._id("mcpr", self._take())
-        index = len(self.items)
-        if interrupt.call_id is not None and self._form.approvals == "mcp_approval_request":
-            value = approval_request(name, arguments, server)
-            item = self._add(GivenItem(asked, index, call_id, value))
-            return self._frames([*item.opened(), *item.closed("completed")])
+        if call_id and self._form.approvals == "mcp_approval_request":
+            return self._frames(self._given(asked, call_id, approval_request(name, arguments, server)))
         answer = f' Answer with {{"type": "mcp_approval_response", "approval_request_id": "{asked}", "approve": true}}.'
-        message = self._add(MessageItem(self._id("msg", self._take()), index, call_id))
-        return self._say(message, encodable(interrupt.message) + (answer if interrupt.call_id is not None else ""))
+        message = self._add(MessageItem(self._id("msg", self._take()), len(self.items), call_id))
+        return self._say(message, encodable(interrupt.message) + (answer if call_id else ""))
 
 
 class ResponseBody(ResponsesRenderer):
