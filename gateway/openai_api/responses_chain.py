@@ -12,8 +12,10 @@ from itertools import islice
 from typing import Final
 
 from gateway.access.callers import Caller
+from gateway.agent import ThreadPoint
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.events import Interrupt
+from gateway.frozen import replace
 from gateway.messages import Message
 from gateway.openai_api.errors import wrong
 from gateway.openai_api.ids import place_of
@@ -40,6 +42,14 @@ class Chain:
     record: RunRecord | None = None
     is_last: bool = True
     replays: bool = False
+
+    @property
+    def end(self) -> ThreadPoint | None:
+        """Where the run left its thread: behind the last message that is still there. None: there is no run."""
+        end = None if self.record is None else self.record.end
+        if end is None or not self.messages:
+            return end and replace(end, length=0, last_message_id=None)
+        return replace(end, last_message_id=self.messages[-1].id)
 
     @property
     def is_short_lived(self) -> bool:

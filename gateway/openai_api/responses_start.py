@@ -206,15 +206,14 @@ class _Plan:
 
     def new_thread(self) -> AgentInput:
         """The input of a run that begins a thread: as the chain's, where there is one."""
-        record = None if self.chain is None else self.chain.record
-        given = self._input(begins=True)
-        return given if record is None else replace(given, begins_from=record.end)
+        end = None if self.chain is None else self.chain.end
+        return replace(self._input(begins=True), begins_from=end)
 
     def same_thread(self) -> AgentInput:
         """The input of a run on the chain's thread."""
         chain = self.chain
-        seen = chain.record.last_message_id if chain and chain.record and not chain.replays else None
-        return replace(self._input(begins=False), seen=ABSENT if seen is None else seen)
+        end = None if chain is None or chain.replays else chain.end
+        return replace(self._input(begins=False), seen=ABSENT if end is None else end.last_message_id)
 
     def _input(self, *, begins: bool) -> AgentInput:
         request, said, form = self.request, self.said, self.form

@@ -64,6 +64,24 @@ async def test_a_busy_thread_is_left_alone(tmp_path: Path) -> None:
     assert in_conversation["code"] == "thread_busy"
 
 
+@pytest.mark.parametrize("is_last", [True, False])
+async def test_a_response_whose_last_item_was_deleted_is_gone_on_with_all_the_same(
+    tmp_path: Path, is_last: bool
+) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        first = await scene.create(input="one")
+        if not is_last:
+            await scene.create(input="two", previous_response_id=first["id"])
+        items = f"/v1/conversations/{thread_of(first)}/items"
+        deleted = await scene.http.delete(f"{items}/{first['output'][0]['id']}")
+        onward = await scene.create(input="three", previous_response_id=first["id"])
+        said = [message["content"] for message in await scene.stored(thread_of(onward))]
+
+    assert deleted.status_code == 200
+    assert (thread_of(onward) == thread_of(first)) is is_last
+    assert said == ["one", "three", "Hello three."]
+
+
 async def test_a_conversation_is_the_thread_itself(tmp_path: Path) -> None:
     async with responses_gateway(tmp_path) as scene:
         conversation = await scene.sdk.conversations.create()
