@@ -17,15 +17,17 @@ from gateway.openai_api.media_out import markdown_of
 BackendTools: TypeAlias = Literal["hidden", "reasoning"]
 """Whether calls of backend tools are shown, as lines of the reasoning."""
 
-TAKEN_BACK: Final = "[The text above was taken back.]"
+RETRACTION_MARK: Final = "[The text above was taken back.]"
 """In a stream, in place of what a client cannot be made to forget; what replaces it follows."""
 
 WAITS: Final = "[Approval needed]"
 """Begins the text that says what a run waits for. It is no part of the thread."""
 
-_BETWEEN: Final = "\n\n"
+BETWEEN: Final = "\n\n"
+"""What parts paragraphs."""
+
 _NOTE: Final = re.compile(r"(?:\A|\n\n)" + re.escape(WAITS))
-_DATA_URL: Final = re.compile(r"\]\([^()\s]*\)")
+_TARGET: Final = re.compile(r"\]\([^()\s]*\)")
 
 
 class ShownAnswer(NamedTuple):
@@ -49,7 +51,7 @@ class Joints:
         """What stands before the next piece, which is not empty. `alone`: it is a paragraph of its own."""
         parted = self._turn_id is not None and (alone or self._alone or turn_id != self._turn_id)
         self._turn_id, self._alone = turn_id, alone
-        return _BETWEEN if parted else ""
+        return BETWEEN if parted else ""
 
 
 def shown_answer(messages: Sequence[Message], backend_tools: BackendTools = "hidden") -> ShownAnswer:
@@ -86,10 +88,10 @@ def is_copy(sent: str, shown: str) -> bool:
     sent, shown = sent.strip(), shown.strip()
     if (note := _NOTE.search(sent)) is not None:  # what followed the approval came to nobody
         return shown.startswith(sent[: note.start()])
-    if TAKEN_BACK in sent:
-        return shown.endswith(sent.rpartition(TAKEN_BACK)[2].strip())
+    if RETRACTION_MARK in sent:
+        return shown.endswith(sent.rpartition(RETRACTION_MARK)[2].strip())
     if "](data:" in shown:
-        sent, shown = _DATA_URL.sub("]()", sent), _DATA_URL.sub("]()", shown)
+        sent, shown = _TARGET.sub("]()", sent), _TARGET.sub("]()", shown)
     return sent == shown
 
 

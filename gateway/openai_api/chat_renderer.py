@@ -44,7 +44,7 @@ from gateway.events import (
 )
 from gateway.messages import JsonObject, JsonValue, ToolCall
 from gateway.openai_api.backend_tools import execution_text
-from gateway.openai_api.chat_messages import TAKEN_BACK, WAITS, BackendTools, Joints, shown_answer
+from gateway.openai_api.chat_messages import BETWEEN, RETRACTION_MARK, WAITS, BackendTools, Joints, shown_answer
 from gateway.openai_api.errors import error_body, failure_of
 from gateway.openai_api.media_out import markdown_of
 from gateway.openai_api.usage import chat_usage
@@ -53,7 +53,6 @@ from gateway.tool_output import encodable
 from gateway.transcript import Transcript
 
 _DONE: Final = b"data: [DONE]\n\n"
-_BETWEEN: Final = "\n\n"
 _MEMBERS: Final = ("content", "refusal", "reasoning_content")
 _SHOWN: Final = frozenset(
     {
@@ -176,7 +175,7 @@ class ChatCompletion:
 
     def _message(self, outcome: Outcome) -> JsonObject:
         shown = shown_answer(self._transcript.messages, self._form.backend_tools)
-        content = _BETWEEN.join(filter(None, (shown.content, _waits_for(outcome))))
+        content = BETWEEN.join(filter(None, (shown.content, _waits_for(outcome))))
         calls = _pending_calls(outcome)
         message: JsonObject = {
             "role": "assistant",
@@ -286,8 +285,8 @@ class ChatChunks:
         """What a client cannot be made to forget is marked; what replaces it follows."""
         if (member := self._members.get(message_id)) is None:
             return ()
-        mark = TAKEN_BACK if message_id in self._said else ""
-        said = _BETWEEN.join(filter(None, (mark, text)))
+        mark = RETRACTION_MARK if message_id in self._said else ""
+        said = BETWEEN.join(filter(None, (mark, text)))
         self._words_id = ""
         return [self._piece(member, message_id, said, alone=True)] if said else ()
 

@@ -42,7 +42,7 @@ from gateway.events import (
     Usage,
 )
 from gateway.messages import NO_DATA, Base64Source, ImageBlock, TextBlock, ToolCall
-from gateway.openai_api.chat_messages import TAKEN_BACK, is_copy, is_note, shown_content
+from gateway.openai_api.chat_messages import RETRACTION_MARK, is_copy, is_note, shown_content
 from gateway.openai_api.chat_renderer import ChatChunks, ChatCompletion, ChatForm, form_of
 from gateway.openai_api.errors import RunFailedError
 from gateway.store import RunRecord, RunStatus
@@ -282,7 +282,7 @@ def test_a_medium_is_a_paragraph_of_markdown() -> None:
 
 def test_a_stream_marks_what_was_taken_back_and_a_body_has_what_replaces_it_alone() -> None:
     events = a_run(*text("t1", "bad"), MessageRetracted("t1", "No."), *text("t2", "Else", "?"))
-    assert said(events) == f"bad\n\n{TAKEN_BACK}\n\nNo.\n\nElse?"
+    assert said(events) == f"bad\n\n{RETRACTION_MARK}\n\nNo.\n\nElse?"
     assert message(events)["content"] == "No.Else?"
     unsaid = a_run(TextStarted("t1"), TextEnded("t1"), MessageRetracted("t1", "No."), MessageRetracted("t1"))
     assert said(unsaid) == "No."
