@@ -86,18 +86,16 @@ async def start_response(
         earlier=said.earlier,
     )
     plan = _Plan(request, chain, said, form, digest, request_id)
-    if chain is None or not _goes_on(chain, request, said.answers):
-        viewer = await environment.start(caller, request.model, plan.new_thread(), from_first=True)
-        return StartedResponse(viewer, form, request.stream)
-    there = replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
-    try:
-        viewer = await environment.start(caller, request.model, there.same_thread(), from_first=True)
-    except ConflictError as error:
-        if error.code not in _TAKEN or chain.record is None or said.answers:
-            raise
-        viewer = await environment.start(caller, request.model, plan.new_thread(), from_first=True)
-        return StartedResponse(viewer, form, request.stream)
-    return StartedResponse(viewer, there.form, request.stream)
+    if chain is not None and _goes_on(chain, request, said.answers):
+        there = replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
+        try:
+            viewer = await environment.start(caller, request.model, there.same_thread(), from_first=True)
+            return StartedResponse(viewer, there.form, request.stream)
+        except ConflictError as error:
+            if error.code not in _TAKEN or chain.record is None or said.answers:
+                raise
+    viewer = await environment.start(caller, request.model, plan.new_thread(), from_first=True)
+    return StartedResponse(viewer, form, request.stream)
 
 
 # --- what is said ----------------------------------------------------------------------------------------------------
@@ -116,15 +114,14 @@ async def _said(
     environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest, chain: Chain | None
 ) -> _Said:
     """Raises as `resolved`, `answers_of` and `check_outputs`."""
-    if chain is None and not request.items:
-        raise wrong(
-            "input is missing; give it a string, or an array of items", "/input", code="missing_required_parameter"
-        )
     stored = StoredItems(environment, caller)
     items = await _unsealed(environment, caller, await resolved(request.items, chain, stored))
     answers = await answers_of(items, chain, stored)
     check_outputs(await _pending(environment, caller, request.model, chain), items)
     messages = tuple(message for item in items if isinstance(item, SaidItem) for message in item.messages)
+    if chain is None and not messages:
+        message = "input says nothing; give it a string, or an array of items"
+        raise wrong(message, "/input", code="missing_required_parameter")
     return _Said(messages, answers, await _waiting(chain, stored))
 
 

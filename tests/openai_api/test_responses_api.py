@@ -44,6 +44,8 @@ async def test_every_answer_names_its_thread_and_its_run(tmp_path: Path) -> None
         ({"model": None, "input": "x"}, 400, "model", "invalid_request"),
         ({"model": "nobody", "input": "x"}, 404, "model", "model_not_found"),
         ({}, 400, "input", "missing_required_parameter"),
+        ({"input": []}, 400, "input", "missing_required_parameter"),
+        ({"input": [{"type": "mcp_approval_request", "id": "mcpr_x"}]}, 400, "input", "missing_required_parameter"),
         ({"input": [{"type": "web_search_call"}]}, 400, "input[0].type", "invalid_request"),
         ({"input": "x", "previous_response_id": "resp_1"}, 400, "previous_response_id", "previous_response_not_found"),
         ({"input": "x", "conversation": "conv_1"}, 404, "conversation", "conversation_not_found"),
