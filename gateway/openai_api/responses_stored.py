@@ -97,9 +97,11 @@ class StoredResponses:
         return viewer
 
     async def cancel(self, caller: Caller, response_id: str) -> JsonObject:
-        """Stop a response; what became of it. One that has ended stays as it is. Raises NotFoundError."""
-        await self._stop(caller, await self._record(caller, response_id))
+        """Stop a response; what became of it. One that has ended stays as it is, and is found as long as it is not
+        erased. Raises NotFoundError.
+        """
         with response_named(response_id):
+            await self._stop(caller, await self._environment.run(caller, response_id))
             return await self._shown(caller, await self._environment.run(caller, response_id))
 
     async def delete(self, caller: Caller, response_id: str) -> JsonObject:
