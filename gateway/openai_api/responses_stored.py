@@ -6,7 +6,7 @@ Below: the protocols' environment, response_view, thread_items. Above: the proto
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Final
 
 from gateway.access.callers import Caller
@@ -16,9 +16,9 @@ from gateway.messages import JsonObject
 from gateway.openai_api.errors import wrong
 from gateway.openai_api.response_view import ResponseView, view_of
 from gateway.openai_api.responses_renderer import ResponsesRenderer
+from gateway.openai_api.responses_resource import EarlierCall
 from gateway.openai_api.routes import run_headers
-from gateway.openai_api.run_events import events_of
-from gateway.openai_api.thread_items import ThreadItem, message_items
+from gateway.openai_api.thread_items import ThreadItem, ThreadItems, earlier_call, message_items, noted_run
 from gateway.protocol import ProtocolEnvironment
 from gateway.renderer import Renderer, rendered_stream
 from gateway.runs.thread_points import RunMessages
@@ -27,6 +27,7 @@ from gateway.sse import EventStreamResponse
 from gateway.store import RunRecord, RunStatus
 
 _MOST_DIGITS: Final = 15
+_WHOLE_THREAD: Final = 2**31  # more messages than any has
 
 
 class StoredResponses:
@@ -43,10 +44,9 @@ class StoredResponses:
         self, caller: Caller, record: RunRecord, *, encrypted: bool = False, again: bool = True
     ) -> JsonObject:
         view = await view_of(self._environment, caller, encrypted=encrypted)
-        renderer = view.renderer(record, dated=True)
         if (viewer := await self._watch(caller, record.client_id)) is None:
-            renderer.render(events_of(record, (await self._messages(caller, record)).produced), 1)
-            return renderer.final()
+            return await self._from_thread(caller, record, view)
+        renderer = view.renderer(record, await self._earlier(caller, record), dated=True)
         with closing(viewer):
             last = await _follow(viewer, renderer)
         if not _is_end(last):
@@ -68,19 +68,20 @@ class StoredResponses:
         """
         record = await self._record(caller, response_id)
         view = await view_of(self._environment, caller, encrypted=encrypted)
+        earlier = await self._earlier(caller, record)
         if after is not None:
-            await self._check_reaches(caller, record, view, after)
+            await self._check_reaches(caller, record, view.renderer(record, earlier), after)
         viewer = await self._events(caller, record)
         return rendered_stream(
             viewer,
-            view.renderer(record),
+            view.renderer(record, earlier),
             self._environment.streams,
             after=0 if after is None else after + 1,
             headers=run_headers(record.thread_id, record.client_id),
         )
 
-    async def _check_reaches(self, caller: Caller, record: RunRecord, view: ResponseView, after: int) -> None:
-        counted = _Counted(view.renderer(record))
+    async def _check_reaches(self, caller: Caller, record: RunRecord, renderer: ResponsesRenderer, after: int) -> None:
+        counted = _Counted(renderer)
         with closing(await self._events(caller, record)) as viewer:
             last = await _follow(viewer, counted)
         events = counted.frames - (1 if _is_end(last) else 0)  # [DONE] has no number
@@ -131,6 +132,25 @@ class StoredResponses:
         if record.status.ended and (record.request or {}).get("store") is False:
             raise no_response(response_id)
         return record
+
+    async def _from_thread(self, caller: Caller, record: RunRecord, view: ResponseView) -> JsonObject:
+        """The response of a run whose events are not kept any more."""
+        said = await self._messages(caller, record)
+        messages = (*said.before, *said.given, *said.produced)
+        if not (produced := said.produced):  # or some were deleted, and what is left notes whose it is
+            with suppress(NotFoundError):
+                messages = (await self._environment.messages(caller, record.thread_id, limit=_WHOLE_THREAD)).items
+            produced = tuple(each for each in messages if noted_run(each) == record.client_id)
+        return ThreadItems(messages, (), (), view).response(record, produced)
+
+    async def _earlier(self, caller: Caller, record: RunRecord) -> list[EarlierCall]:
+        """The calls that waited before the run; a response's own record has them."""
+        if record.origin == "responses":
+            return []
+        before = (await self._messages(caller, record)).before
+        answered = {result.call_id for message in before if (result := message.tool_result) is not None}
+        calls = (call for message in before for call in message.tool_calls)
+        return [earlier_call(call) for call in calls if call.call_id not in answered]
 
     async def _messages(self, caller: Caller, record: RunRecord) -> RunMessages:
         """What its thread has of a response; nothing if that version of the thread is gone."""

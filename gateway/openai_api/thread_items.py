@@ -38,6 +38,7 @@ from gateway.messages import (
 from gateway.openai_api.ids import place_of
 from gateway.openai_api.media_out import address_of, markdown_of
 from gateway.openai_api.response_view import ResponseView
+from gateway.openai_api.responses_renderer import ResponsesRenderer
 from gateway.openai_api.responses_resource import EarlierCall
 from gateway.openai_api.run_events import events_of
 from gateway.store import RunRecord
@@ -122,8 +123,7 @@ class ThreadItems:
         """The items of a part."""
         if part.run is None:
             return [item for message in part.messages for item in message_items(message, part)]
-        renderer = self._view.renderer(part.run, self._earlier(part))
-        renderer.render(events_of(part.run, part.messages, self._answered), 1)
+        renderer = self._rendered(part.run, part.messages)
         noted = {message.id: _noted(message)[1] for message in part.messages}
         items = []
         for shown in renderer.items:
@@ -135,13 +135,23 @@ class ThreadItems:
             items.append(ThreadItem(value, message_id, call_id, part))
         return items
 
-    def _earlier(self, part: RunPart) -> list[EarlierCall]:
-        """The calls of earlier parts whose results are in this one."""
-        own = {call.call_id for message in part.messages for call in message.tool_calls}
-        results = (message.tool_result for message in part.messages)
-        answered = (result.call_id for result in results if result is not None and result.call_id not in own)
-        calls = (self._calls[call_id][1] for call_id in answered if call_id in self._calls)
-        return [EarlierCall(call.call_id, call.name, call.arguments) for call in calls]
+    def response(self, run: RunRecord, produced: tuple[Message, ...]) -> JsonObject:
+        """The response of a run that added these messages of the thread."""
+        output = [item.value for item in self.of(RunPart(run, produced))]
+        return {**self._rendered(run, produced).final(), "output": [*output]}
+
+    def _rendered(self, run: RunRecord, produced: Sequence[Message]) -> ResponsesRenderer:
+        results = (message.tool_result for message in produced)
+        answered = [self._calls.get(result.call_id) for result in results if result is not None]
+        earlier = [earlier_call(called[1]) for called in answered if called is not None]
+        renderer = self._view.renderer(run, earlier, dated=True)
+        renderer.render(events_of(run, produced, self._answered), 1)
+        return renderer
+
+
+def earlier_call(call: ToolCall) -> EarlierCall:
+    """A call as a run knows it that goes on behind it."""
+    return EarlierCall(call.call_id, call.name, call.arguments)
 
 
 def _parts(

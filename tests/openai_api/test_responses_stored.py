@@ -120,6 +120,36 @@ async def test_runs_of_other_protocols_are_responses_too(tmp_path: Path) -> None
     assert said.output_text == chat.choices[0].message.content
 
 
+async def test_a_run_that_goes_on_behind_an_approval_names_the_call_that_it_made(tmp_path: Path) -> None:
+    async with stored_scene(tmp_path) as scene:
+        ag_ui = scene.gateway.client
+        [*_, asked] = await ag_ui.run("refunder", run_body("hi", thread_id="t", run_id="r1"), **AS_ME)
+        [interrupt] = asked.data["outcome"]["interrupts"]
+        yes = [{"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}]
+        await ag_ui.run("refunder", run_body(thread_id="t", run_id="r2", messages=[], resume=yes), **AS_ME)
+        ended = await scene.openai.responses.retrieve("r2")
+        stream = [event async for event in await scene.openai.responses.retrieve("r2", stream=True)]
+        await forget_logs(scene)
+        again = await scene.openai.responses.retrieve("r2")
+    call = ended.output[0]
+    assert call.type == "mcp_call"
+    assert (call.name, call.arguments) == ("refund", '{"order_id":"1234","amount":99}')
+    assert shown(again)["output"] == shown(ended)["output"]
+    assert stream[-1].type == "response.completed"
+    assert shown(stream[-1].response)["output"] == shown(ended)["output"]
+
+
+async def test_what_is_left_of_a_response_keeps_its_ids_without_its_log(tmp_path: Path) -> None:
+    async with stored_scene(tmp_path) as scene:
+        given = await scene.openai.responses.create(model="adder", input="hi")
+        assert given.conversation is not None
+        first, *others = [item.id for item in given.output]
+        await scene.openai.conversations.items.delete(str(first), conversation_id=given.conversation.id)
+        await forget_logs(scene)
+        left = await scene.openai.responses.retrieve(given.id)
+    assert [item.id for item in left.output] == others
+
+
 async def test_of_a_response_whose_version_of_the_thread_is_gone_there_is_the_frame(tmp_path: Path) -> None:
     async with stored_scene(tmp_path) as scene:
         for run_id in ("r1", "r2"):
