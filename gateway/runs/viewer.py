@@ -89,10 +89,7 @@ class Viewer:
         self._log: AsyncGenerator[Batch] | None = None
 
     async def next(self, timeout_seconds: float) -> Batch | None:
-        """The events since the last call; waits up to `timeout_seconds` for them, then gives None. `END` at the end.
-
-        With a timeout of 0 it reads the log, and does not wait for what is still to come.
-        """
+        """The events since the last call; waits up to `timeout_seconds` for them, then gives None. `END` at the end."""
         if self._log is not None:
             try:
                 if (logged := await anext(self._log, None)) is not None:
@@ -102,8 +99,6 @@ class Viewer:
                 raise
             self._log = None
         if not self._events and not self._over:
-            if not timeout_seconds:
-                return None
             try:
                 await self._waiting(timeout_seconds)
             finally:
