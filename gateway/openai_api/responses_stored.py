@@ -6,7 +6,7 @@ Below: the protocols' environment, response_view, thread_items. Above: the proto
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import Final
 
 from gateway.access.callers import Caller
@@ -18,7 +18,7 @@ from gateway.openai_api.response_view import ResponseView, view_of
 from gateway.openai_api.responses_renderer import ResponsesRenderer
 from gateway.openai_api.responses_resource import EarlierCall
 from gateway.openai_api.routes import run_headers
-from gateway.openai_api.thread_items import ThreadItem, ThreadItems, earlier_call, message_items, noted_run
+from gateway.openai_api.thread_items import ThreadItem, ThreadItems, earlier_call, message_items
 from gateway.protocol import ProtocolEnvironment
 from gateway.renderer import Renderer, rendered_stream
 from gateway.runs.thread_points import RunMessages
@@ -27,7 +27,6 @@ from gateway.sse import EventStreamResponse
 from gateway.store import RunRecord, RunStatus
 
 _MOST_DIGITS: Final = 15
-_WHOLE_THREAD: Final = 2**31  # more messages than any has
 
 
 class StoredResponses:
@@ -44,9 +43,9 @@ class StoredResponses:
         self, caller: Caller, record: RunRecord, *, encrypted: bool = False, again: bool = True
     ) -> JsonObject:
         view = await view_of(self._environment, caller, encrypted=encrypted)
+        renderer = view.renderer(record, await self._earlier(caller, record), dated=True)
         if (viewer := await self._watch(caller, record.client_id)) is None:
             return await self._from_thread(caller, record, view)
-        renderer = view.renderer(record, await self._earlier(caller, record), dated=True)
         with closing(viewer):
             last = await _follow(viewer, renderer)
         if not _is_end(last):
@@ -136,12 +135,8 @@ class StoredResponses:
     async def _from_thread(self, caller: Caller, record: RunRecord, view: ResponseView) -> JsonObject:
         """The response of a run whose events are not kept any more."""
         said = await self._messages(caller, record)
-        messages = (*said.before, *said.given, *said.produced)
-        if not (produced := said.produced):  # or some were deleted, and what is left notes whose it is
-            with suppress(NotFoundError):
-                messages = (await self._environment.messages(caller, record.thread_id, limit=_WHOLE_THREAD)).items
-            produced = tuple(each for each in messages if noted_run(each) == record.client_id)
-        return ThreadItems(messages, (), (), view).response(record, produced)
+        thread = ThreadItems((*said.before, *said.given, *said.produced), (), (), view)
+        return thread.response(record, said.produced)
 
     async def _earlier(self, caller: Caller, record: RunRecord) -> list[EarlierCall]:
         """The calls that waited before the run; a response's own record has them."""
