@@ -29,8 +29,7 @@ _MOST_TRIED: Final = 3  # runs of which a client replays items; usually the last
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What a request goes on with. `messages` are all that were said before it; behind an earlier run none where nobody
-    asks for them, see `find_chain`.
+    """What a request goes on with. `messages` are all that were said before it.
 
     `record` is the run behind which it goes on, None: the thread as it is. `is_last`: no run of the thread came behind
     it. `replays`: the request's items are the whole history.
@@ -57,8 +56,7 @@ class Chain:
 
 
 async def find_chain(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Chain | None:
-    """What the request goes on with; None: it begins a thread. Where the request replays its history, the messages are
-    only read for a person's answer.
+    """What the request goes on with; None: it begins a thread.
 
     Raises:
         InvalidRequestError: what it names is not there, or cannot be gone on with.
@@ -76,8 +74,7 @@ async def find_chain(environment: ProtocolEnvironment, caller: Caller, request: 
             record = await environment.run(caller, run_id)
             if record.status.ended and record.thread_length is not None:
                 replays = run_id in _own_runs(replayed)
-                needed = len(replayed) < len(request.items)
-                return await _behind(environment, caller, record, replays=replays, needs_messages=needed)
+                return await _behind(environment, caller, record, replays=replays)
         except NotFoundError:
             continue
     return None
@@ -112,24 +109,18 @@ def _no_response(response_id: str) -> InvalidRequestError:
 
 
 async def _behind(
-    environment: ProtocolEnvironment,
-    caller: Caller,
-    record: RunRecord,
-    *,
-    replays: bool = False,
-    needs_messages: bool = True,
+    environment: ProtocolEnvironment, caller: Caller, record: RunRecord, *, replays: bool = False
 ) -> Chain:
     """Behind a run that has ended. Raises NotFoundError if its thread, or that version of it, is gone."""
     thread = await environment.thread(caller, record.thread_id)
     head = await environment.thread_head(caller, record.thread_id)
     is_last = head.last_run_id == record.run_id
-    interrupts = await environment.interrupts(caller, record.thread_id) if is_last else ()
-    messages: Sequence[Message] = ()
-    if is_last:
+    if is_last and head.messages and head.messages[-1].id == record.last_message_id:
         messages = head.messages
-    elif needs_messages:
+    else:
         said = await environment.run_messages(caller, record.client_id)
         messages = (*said.before, *said.given, *said.produced)
+    interrupts = await environment.interrupts(caller, record.thread_id) if is_last else ()
     return Chain(thread, messages, interrupts, record, is_last=is_last, replays=replays)
 
 

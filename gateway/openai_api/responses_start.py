@@ -209,7 +209,7 @@ class _Plan:
     def same_thread(self) -> AgentInput:
         """The input of a run on the chain's thread."""
         chain = self.chain
-        end = None if chain is None or chain.replays else chain.end
+        end = None if chain is None or chain.replays or self.said.answers else chain.end
         return replace(self._input(begins=False), seen=ABSENT if end is None else end.last_message_id)
 
     def _input(self, *, begins: bool) -> AgentInput:

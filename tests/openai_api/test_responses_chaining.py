@@ -82,6 +82,17 @@ async def test_a_response_whose_last_item_was_deleted_is_gone_on_with_all_the_sa
     assert said == ["one", "three", "Hello three."]
 
 
+async def test_what_was_added_to_the_thread_since_stays_out(tmp_path: Path) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        first = await scene.create(input="one")
+        await scene.sdk.conversations.items.create(thread_of(first), items=[{"role": "user", "content": "aside"}])
+        second = await scene.create(input="two", previous_response_id=first["id"])
+        said = [message["content"] for message in await scene.stored(thread_of(second))]
+
+    assert thread_of(second) != thread_of(first)
+    assert said == ["one", "Hello one.", "two", "Hello two."]
+
+
 async def test_a_conversation_is_the_thread_itself(tmp_path: Path) -> None:
     async with responses_gateway(tmp_path) as scene:
         conversation = await scene.sdk.conversations.create()
@@ -198,6 +209,17 @@ async def test_a_persons_answer_goes_on_with_the_call(tmp_path: Path, approve: b
         "user", "assistant", "tool", "assistant",
     ]  # fmt: skip
     assert late["code"] == "approval_answered"
+
+
+async def test_a_persons_answer_counts_also_where_the_thread_went_on(tmp_path: Path) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        response, question = await waiting(scene)
+        await scene.sdk.conversations.items.create(thread_of(response), items=[{"role": "user", "content": "aside"}])
+        previous = response["id"]
+        second = await scene.create(model="careful", input=[approval(question)], previous_response_id=previous)
+
+    assert thread_of(second) == thread_of(response)
+    assert "mcp_call" in kinds(second)
 
 
 async def test_an_answer_to_no_question_is_refused(tmp_path: Path) -> None:

@@ -189,3 +189,16 @@ async def test_sealed_reasoning_comes_back_to_its_model_and_a_forged_one_does_no
     assert "encryptedValue" in stored[0]
     assert "encryptedValue" not in stored[1]
     assert stored[1]["content"] == "Sums need the tool."
+
+
+async def test_a_restart_forgets_no_seal_and_no_thread(tmp_path: Path) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        first, other = await scene.create(input="sum", **ENCRYPTED), await scene.create(input="sum")
+        await scene.http.delete(f"/threads/{thread_of(first)}")
+    async with responses_gateway(tmp_path) as scene:
+        sealed = await scene.create(input=[user("sum"), *first["output"], user("x")], **ENCRYPTED)
+        stored = await scene.stored(thread_of(sealed))
+        behind = await scene.create(input=[user("sum"), *references(other), user("x")])
+
+    assert "encryptedValue" in stored[1]
+    assert thread_of(behind) == thread_of(other)
