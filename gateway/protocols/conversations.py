@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from gateway.access.authentication import has_body
 from gateway.access.callers import Caller
 from gateway.errors import ConflictError
 from gateway.openai_api.api_document import openai_api, openai_operation
@@ -49,7 +50,7 @@ class _Endpoints:
     async def create(self, request: Request) -> Response:
         caller, key = caller_of(request), request.headers.get("idempotency-key", "")
         key = key and f"created {key}"
-        messages, metadata = read_new(await read_object(request))
+        messages, metadata = read_new(await read_object(request) if has_body(request.headers) else {})
         thread_id = new_thread_id(key)
         try:
             await self._environment.create_thread(caller, thread_id, named(messages, key), metadata=metadata)

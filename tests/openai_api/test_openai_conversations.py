@@ -73,7 +73,9 @@ async def test_an_empty_conversation_has_no_items(tmp_path: Path) -> None:
     async with local_gateway(tmp_path, [HELPER], server=SERVER) as gateway, sdk(gateway) as client:
         made = await client.conversations.create()
         answer = await gateway.client.http.get(f"/v1/conversations/{made.id}/items", headers=AS_ALICE)
+        bare = await gateway.client.http.post("/v1/conversations", headers=AS_ALICE)
     assert made.metadata == {}
+    assert (bare.status_code, bare.json()["object"]) == (200, "conversation")
     assert answer.json() == {"object": "list", "data": [], "first_id": None, "last_id": None, "has_more": False}
 
 
