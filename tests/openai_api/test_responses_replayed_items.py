@@ -170,6 +170,16 @@ async def test_what_is_stored_and_what_is_not_do_not_share_a_thread(tmp_path: Pa
     assert said[2] == [*WHOLE_TURN, "user", "assistant", "user", "assistant"]
 
 
+async def test_a_replay_behind_an_earlier_response_forks_with_its_whole_history(tmp_path: Path) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        first = await scene.create(input="sum")
+        await scene.create(input="two", previous_response_id=first["id"])
+        apart = await scene.post({"input": [user("sum"), *shown(first), user("thanks")], "store": False})
+        said = await scene.said(apart.headers["x-thread-id"])
+
+    assert said == [*WHOLE_TURN, "user", "assistant"]
+
+
 async def test_sealed_reasoning_comes_back_to_its_model_and_a_forged_one_does_not(tmp_path: Path) -> None:
     async with responses_gateway(tmp_path) as scene:
         first = await scene.create(input="sum", **ENCRYPTED)
