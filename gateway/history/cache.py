@@ -72,6 +72,7 @@ class HistoryCache:
         self._merged = _NOTHING_MERGED
         self._view = _NOTHING_SEEN
         self._digested: tuple[Messages, Any, bool] = ((), None, False)
+        self._asked: tuple[Messages, Mapping[str, OwnCall]] = ((), {})
 
     def merge(self, stored: Messages, sent: Messages) -> Messages:
         """As `history.merge_history`."""
@@ -86,9 +87,15 @@ class HistoryCache:
     def own_calls(self, messages: Messages) -> Mapping[str, OwnCall]:
         """As the function of that name."""
         before = self._merged
-        if (rest := before.behind(messages)) is None:
-            return own_calls(messages)
-        return {**before.own_calls, **own_calls(rest)} if rest else before.own_calls
+        if before.merged and (rest := before.behind(messages)) is not None:
+            return {**before.own_calls, **own_calls(rest)} if rest else before.own_calls
+        known, calls = self._asked  # a recognised history is not merged here, and a run asks several times
+        if messages[: len(known)] != known:
+            known, calls = (), {}
+        if new := own_calls(messages[len(known) :]):
+            calls = {**calls, **new}
+        self._asked = (messages, calls)
+        return calls
 
     def ids(self, messages: Messages) -> Container[str]:
         """The messages' ids."""

@@ -169,6 +169,18 @@ def test_whatever_comes_after_whatever_all_is_as_if_nothing_were_known(
         assert known.own_calls(stored) == own_calls(stored)
 
 
+def test_calls_of_a_history_that_was_not_merged_are_collected_once() -> None:
+    known, stored = HistoryCache(), tuple[Message, ...]()
+    for number in range(3):
+        question, answer = _turn(number)
+        stored = (*stored, *question, *answer)
+        calls = known.own_calls(stored)
+        assert calls == own_calls(stored)
+        assert known.own_calls(stored) is calls
+        assert known.own_calls((*stored, *_turn(9)[0])) is calls, "a question calls nothing"
+    assert known.own_calls(stored[:4]) == own_calls(stored[:4])
+
+
 def _turn(number: int) -> tuple[list[Message], list[Message]]:
     """A question, and an answer with a backend call and its result."""
     name = f"turn{number}"
