@@ -168,7 +168,7 @@ REQUIRED = [
     "chat-answers",
     "chat-input-cache",
     "protocols-agree",
-    "chat-completions",
+    "chat-completions-api",
     "responses-requests",
     "responses-post",
     "responses-chaining",
@@ -276,6 +276,7 @@ def test_the_folders_of_proofs_are_not_empty() -> None:
 def test_each_of_the_58_cases_and_each_requirement_is_covered_once() -> None:
     ids = [behaviour.id for behaviour in MANIFEST]
     assert sorted(ids) == sorted(CASES + REQUIRED)
+    assert len(ids) == len(set(ids)), "one name for two behaviours"
 
 
 def test_each_case_is_proven_over_real_sockets() -> None:
