@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from gateway.errors import FieldProblem, InvalidRequestError, NotFoundError
+from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.frozen import replace
 from gateway.messages import JsonObject, Message
 from gateway.openai_api.errors import wrong
@@ -80,7 +80,7 @@ def _messages(fields: OpenAIFields) -> tuple[Message, ...]:
             messages += item.messages
         else:
             what = "a stored item can stand" if isinstance(item, ReferenceItem) else "a question is answered"
-            fields.problems.append(FieldProblem(item.at, f"{what} in the input of a response alone"))
+            fields.wrong_at(item.at[1:], f"{what} in the input of a response alone")
     return tuple(messages)
 
 
@@ -134,9 +134,7 @@ def without_item(items: ThreadItems, item: ThreadItem) -> Callable[[tuple[Messag
 
     def left(messages: tuple[Message, ...]) -> tuple[Message, ...]:
         stays = [each for message in messages if (each := _without(message, item)) is not None]
-        if run is None:
-            return tuple(stays)
-        return tuple(with_ids(each, run.client_id, noted[each.id]) if each.id in noted else each for each in stays)
+        return tuple(with_ids(each, noted[each.id]) if each.id in noted else each for each in stays)
 
     return left
 

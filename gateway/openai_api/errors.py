@@ -55,7 +55,8 @@ def wrong(message: str, pointer: str, *, code: str = "invalid_value", right: str
 
 def unknown_model(name: str) -> NotFoundError:
     """The error of a request for an agent that is not there for its caller; OpenAI's clients call it a model."""
-    message = f"The model {name!r} does not exist, or this key may not use it; GET /v1/models lists those there are"
+    shown = repr(name[:256])
+    message = f"The model {shown} does not exist, or this key may not use it; GET /v1/models lists those there are"
     return NotFoundError(message, code="agent_not_found", problems=[FieldProblem("/model", message)])
 
 

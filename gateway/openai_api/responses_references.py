@@ -5,7 +5,7 @@ Below: responses_chain. Above: responses_start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, starmap
 from typing import Final, NamedTuple, TypeAlias
@@ -31,7 +31,7 @@ from gateway.openai_api.ids import ItemPlace, place_of
 from gateway.openai_api.responses_chain import Chain, approval_gone
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
 from gateway.openai_api.run_events import blocks_in_order
-from gateway.openai_api.thread_items import noted_ids, noted_run
+from gateway.openai_api.thread_items import noted_ids
 from gateway.protocol import ProtocolEnvironment
 
 _KINDS: Final[Mapping[type[ContentBlock], Sequence[str]]] = {
@@ -55,12 +55,13 @@ ItemsByNumber: TypeAlias = Mapping[int, StoredItem]
 
 
 class StoredItems:
-    """The items of a caller's stored responses; each response is read once."""
+    """The items of a caller's stored responses and conversations; each response and message is read once."""
 
     def __init__(self, environment: ProtocolEnvironment, caller: Caller) -> None:
         self._environment = environment
         self._caller = caller
         self._read: dict[str, ItemsByNumber] = {}
+        self._messages: dict[str, Message | None] = {}
 
     async def of(self, run_id: str) -> ItemsByNumber:
         """By number; none of an unknown response."""
@@ -69,22 +70,21 @@ class StoredItems:
         return self._read[run_id]
 
     async def message(self, message_id: str) -> Message | None:
-        """The message of that id: it is an item of a conversation."""
+        """The message of that id, which is an item of a conversation; None: there is none."""
+        if message_id not in self._messages:
+            self._messages[message_id] = await self._found(message_id)
+        return self._messages[message_id]
+
+    async def _found(self, message_id: str) -> Message | None:
         for thread_id in await self._environment.find_message(self._caller, message_id):
             return await self._environment.message(self._caller, thread_id, message_id)
         return None
 
     async def _items(self, run_id: str) -> ItemsByNumber:
-        environment, caller = self._environment, self._caller
         try:
-            if produced := (await environment.run_messages(caller, run_id)).produced:
-                return numbered(produced)
-            # some of its messages were deleted since, and the others note whose they are
-            record = await environment.run(caller, run_id)
-            head = await environment.thread_head(caller, record.thread_id)
+            return numbered((await self._environment.run_messages(self._caller, run_id)).produced)
         except NotFoundError:
             return {}
-        return numbered([message for message in head.messages if noted_run(message) == run_id])
 
 
 def numbered(produced: Sequence[Message]) -> ItemsByNumber:
@@ -211,8 +211,9 @@ async def answers_of(
         ConflictError: it is not open any more.
     """
     answers = []
+    calls = {call.call_id for message in chain.messages for call in message.tool_calls} if chain else set()
     for item in _new_answers(items):
-        call_id = await _asked_call(item, chain, stored)
+        call_id = await _asked_call(item, calls, stored)
         asked = next((each for each in chain.interrupts if each.call_id == call_id), None) if chain else None
         if asked is None:
             raise approval_gone()
@@ -231,18 +232,14 @@ def _new_answers(items: Sequence[SaidItem | ApprovalItem]) -> list[ApprovalItem]
     return found[::-1]
 
 
-async def _asked_call(item: ApprovalItem, chain: Chain | None, stored: StoredItems) -> str:
-    """The call that a question is about."""
+async def _asked_call(item: ApprovalItem, calls: Container[str], stored: StoredItems) -> str:
+    """The call that a question is about, one of the thread's `calls`."""
     place = place_of(item.request_id)
-    if chain is not None and place is not None and place.kind == "mcpr":
+    if place is not None and place.kind == "mcpr":
         there = (await stored.of(place.run_id)).get(place.number)
-        if there is not None and isinstance(there.block, ToolCall) and _is_on(chain, there.block.call_id):
+        if there is not None and isinstance(there.block, ToolCall) and there.block.call_id in calls:
             return there.block.call_id
     raise wrong(
         f"No approval request found with id '{item.request_id[:256]}'; give the id of an mcp_approval_request item",
         f"{item.at}/approval_request_id",
     )
-
-
-def _is_on(chain: Chain, call_id: str) -> bool:
-    return any(call.call_id == call_id for message in chain.messages for call in message.tool_calls)

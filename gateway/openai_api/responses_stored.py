@@ -70,10 +70,10 @@ class StoredResponses:
         earlier = await self._earlier(caller, record)
         if after is not None:
             await self._check_reaches(caller, record, view.renderer(record, earlier), after)
-        viewer = await self._events(caller, record)
+        renderer = view.renderer(record, earlier)
         return rendered_stream(
-            viewer,
-            view.renderer(record, earlier),
+            await self._events(caller, record),
+            renderer,
             self._environment.streams,
             after=0 if after is None else after + 1,
             headers=run_headers(record.thread_id, record.client_id),
@@ -110,11 +110,12 @@ class StoredResponses:
         """
         record = await self._record(caller, response_id)
         await self._stop(caller, record)
-        others = (await self._environment.thread_runs(caller, record.thread_id, limit=2)).items[1:]
-        if _began_thread(record) and not others:
-            await self._environment.delete(caller, record.thread_id)
-        else:
-            await self._environment.delete_run(caller, response_id)
+        with response_named(response_id):
+            others = (await self._environment.thread_runs(caller, record.thread_id, limit=2)).items[1:]
+            if _began_thread(record) and not others:
+                await self._environment.delete(caller, record.thread_id)
+            else:
+                await self._environment.delete_run(caller, response_id)
         return {"id": response_id, "object": "response", "deleted": True}
 
     async def input_items(self, caller: Caller, response_id: str) -> list[ThreadItem]:

@@ -124,7 +124,7 @@ class ThreadItems:
         if part.run is None:
             return [item for message in part.messages for item in message_items(message, part)]
         renderer = self._rendered(part.run, part.messages)
-        noted = {message.id: _noted(message)[1] for message in part.messages}
+        noted = {message.id: noted_ids(message) for message in part.messages}
         items = []
         for shown in renderer.items:
             value, message_id, call_id = shown.value(), shown.source_id, ""
@@ -159,7 +159,7 @@ def _parts(
 ) -> Iterator[RunPart]:
     name, produced = "", list[Message]()
     for message, run_id in zip(messages, chain(brought, repeat(None)), strict=False):
-        its_run = _noted(message)[0] or run_id or ""
+        its_run = run_id or ""
         if produced and (message.turn_id is None or its_run != name):
             yield RunPart(runs.get(name), tuple(produced))
             produced = []
@@ -171,28 +171,16 @@ def _parts(
     yield RunPart(runs.get(name), tuple(produced))
 
 
-def _noted(message: Message) -> tuple[str, list[JsonValue]]:
-    """What the message notes: the run that added it, and the ids of its items."""
-    note = (message.metadata or {}).get(_NOTE)
-    run_id, ids = (note.get("run"), note.get("items")) if isinstance(note, dict) else ("", [])
-    return run_id if isinstance(run_id, str) else "", [*ids] if isinstance(ids, list) else []
-
-
-def noted_run(message: Message) -> str:
-    """The run that the message notes; empty where it notes none."""
-    return _noted(message)[0]
-
-
 def noted_ids(message: Message) -> list[str]:
     """The ids that the message notes of its items, in order; none where they can be counted."""
-    return [str(each) for each in _noted(message)[1]]
+    note = (message.metadata or {}).get(_NOTE)
+    ids = note.get("items") if isinstance(note, dict) else None
+    return [str(each) for each in ids] if isinstance(ids, list) else []
 
 
-def with_ids(message: Message, run_id: str, ids: Sequence[str]) -> Message:
-    """The message that notes its run, and the ids of its items: where others of the run are gone, they cannot be
-    counted any more.
-    """
-    return replace(message, metadata={**(message.metadata or {}), _NOTE: {"run": run_id, "items": [*ids]}})
+def with_ids(message: Message, ids: Sequence[str]) -> Message:
+    """The message with a note of its items' ids: where others of its run are gone, they cannot be counted any more."""
+    return replace(message, metadata={**(message.metadata or {}), _NOTE: {"items": [*ids]}})
 
 
 def message_items(message: Message, part: RunPart = _NO_RUN) -> Iterator[ThreadItem]:

@@ -107,6 +107,10 @@ async def test_a_body_that_is_no_json_by_its_type_is_refused(gateway: LocalGatew
     assert (found["type"], found["code"]) == ("invalid_request_error", "unsupported_media_type")
 
 
+def test_a_model_s_name_is_not_repeated_at_any_length() -> None:
+    assert len(unknown_model("x" * 100_000).message) < 1_000
+
+
 # --- codes and statuses
 
 

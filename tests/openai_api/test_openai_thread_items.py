@@ -21,7 +21,7 @@ from gateway.messages import (
     ToolResult,
     UrlSource,
 )
-from gateway.openai_api.conversations import without_item
+from gateway.openai_api.conversations import read_added, without_item
 from gateway.openai_api.item_lists import ListPart, part_asked
 from gateway.openai_api.response_view import ResponseView
 from gateway.openai_api.settings import ResponsesSettings
@@ -92,8 +92,13 @@ def test_the_other_items_of_a_run_keep_their_ids_when_one_goes(place: int, setti
     kept = {call.call_id for message in left for call in message.tool_calls}
     left = tuple(each for each in left if (result := each.tool_result) is None or result.call_id in kept)
     gone = {item.id, "fc_r_2", "fco_r_3"} if item.call_id else {item.id}  # a call and its result go together
-    as_new = items(left, (None,) * len(left), **settings)  # so the store has them
-    assert ids(as_new) == [each for each in ids(before) if each not in gone]
+    assert ids(items(left, ("r",) * len(left), **settings)) == [each for each in ids(before) if each not in gone]
+
+
+def test_of_very_many_wrong_items_the_first_hundred_are_named() -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        read_added({"items": [{"type": "item_reference", "id": "x"}] * 5_000})
+    assert len(refused.value.problems) == 100
 
 
 def test_a_part_is_found_from_either_end_and_cut_at_an_item() -> None:
