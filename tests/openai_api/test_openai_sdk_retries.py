@@ -17,14 +17,18 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
 from tests.openai_chat_server import Script, chat_server, completion, error, text_records
-from tests.openai_scene import AGENTS, BREAKING, KEY, OpenAIScene, openai_gateway
+from tests.openai_scene import AGENTS, BREAKING, KEY, WORDS, OpenAIScene, openai_gateway
 from tests.running_gateway import agent
 from tests.waiting import until
 
 Surface: TypeAlias = Literal["chat", "responses"]
 every_surface = pytest.mark.parametrize("surface", ["chat", "responses"])
 PATHS: Final = {"chat": "/v1/chat/completions", "responses": "/v1/responses"}
-LIMITED: Final = {"api_keys": [{"name": "tester", "key": KEY, "limits": {"concurrent_runs": 1}}]}
+TESTER: Final = {"name": "tester", "key": KEY}
+LIMITS: Final[Mapping[int, Mapping[str, Any]]] = {
+    429: {"api_keys": [{**TESTER, "limits": {"concurrent_runs": 1}}]},
+    503: {"api_keys": [TESTER], "max_concurrent_runs": 1},
+}
 
 
 async def ask(client: AsyncOpenAI, surface: Surface, model: str, words: str = "hello", **more: Any) -> str:
@@ -142,21 +146,24 @@ async def test_a_provider_that_is_cut_off_within_a_stream_is_not_asked_again(tmp
 
 
 @every_surface
-async def test_a_limit_before_the_begin_is_asked_again_until_there_is_room(tmp_path: Path, surface: Surface) -> None:
-    async with openai_gateway(tmp_path, AGENTS, server=LIMITED) as scene:
+@pytest.mark.parametrize("status", LIMITS)
+async def test_a_limit_before_the_begin_is_asked_again_until_there_is_room(
+    tmp_path: Path, surface: Surface, status: int
+) -> None:
+    async with openai_gateway(tmp_path, AGENTS, server=LIMITS[status]) as scene:
         stream = await scene.openai.chat.completions.create(
             model="slow", messages=[{"role": "user", "content": "hello"}], stream=True
         )
         first = await anext(aiter(stream))
         asking = asyncio.create_task(ask(scene.retrying(5), surface, "words"))
-        await until(lambda: 429 in sent(scene, surface))
+        await until(lambda: status in sent(scene, surface))
         cancelled = await scene.http.post(f"/runs/{first.id}/cancel", headers={"Authorization": f"Bearer {KEY}"})
         assert cancelled.status_code < 300, cancelled.text
         await asking
         await stream.close()
 
     statuses = sent(scene, surface)
-    assert 429 in statuses
+    assert status in statuses
     assert statuses[-1] == 200
 
 
@@ -174,3 +181,20 @@ async def test_an_idempotency_key_names_the_run(tmp_path: Path, surface: Surface
     assert {*both, later} == {later}
     assert other != later
     assert len(provider.requests) == 2
+
+
+@every_surface
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_repeated_request_whose_runs_log_was_deleted_is_no_empty_answer(
+    tmp_path: Path, surface: Surface, stream: bool
+) -> None:
+    asked: Any = {"messages": [{"role": "user", "content": "hello"}]} if surface == "chat" else {"input": "hello"}
+    headers = {"Authorization": f"Bearer {KEY}", "Idempotency-Key": "order-1234"}
+    async with openai_gateway(tmp_path, [WORDS], server={"api_keys": [TESTER]}) as scene:
+        path = PATHS[surface].removeprefix("/v1")
+        first = await scene.post(path, {"model": "words", "stream": stream, **asked}, **headers)
+        await scene.gateway.application.store.remove_logs(finished_before=1e12)
+        again = await scene.post(path, {"model": "words", "stream": stream, **asked}, **headers)
+
+    assert first.status_code == 200
+    assert (again.status_code, again.json()["error"]["code"]) == (404, "log_expired")
