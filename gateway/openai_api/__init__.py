@@ -1,29 +1,56 @@
-"""OpenAI's API in front of the gateway's agents: Chat Completions and Responses.
+"""OpenAI's API in front of the gateway's agents: Chat Completions, Responses and conversations.
+
+What both protocols write and show:
 
 ids.py           ids that lead back to their run
-errors.py        OpenAI's errors
-fields.py        the members of a body
-content.py       texts and media of messages and results; tools.py: a request's own tools; generation.py: how to answer
-media_out.py     media that a model made, as markdown; usage.py: tokens; backend_tools.py: tools' work as text
-chat_messages.py what a run said, as Chat Completions' one message; whether a client's copy is the same
-chat_renderer.py a run as chunks, or as a chat completion
-responses_request.py   the body of `POST /v1/responses`; responses_items.py: its input
-responses_resource.py  the Response object, and the form that a run's record keeps of it
-responses_renderer.py  a run as the events of a stream, or as that object; responses_output.py: its items
-responses_history.py   recognises what a client replays; reasoning_envelopes.py: signed reasoning, with the store's key
-responses_stored.py    responses once they have begun: read, followed, stopped, forgotten
-conversations.py threads as conversations, and what requests say of them; thread_items.py: what was said, as items
-response_view.py how a caller is shown runs as responses; run_events.py: what a run left on its thread, as events
-item_lists.py    parts of lists of items; metadata.py: what a client notes
-chat_request.py  the body of a chat completion; chat_history.py: recognises a history that is sent again
-chat_input_cache.py    what was read and recognised of a thread's last request
-chat_start.py    begins the run that a chat completion asks for, on its thread
-responses_start.py     begins a run; responses_chain.py: what it goes on with; responses_references.py: what ids lead to
-repeated_requests.py   the run that an earlier request with the same Idempotency-Key began
+errors.py        errors in OpenAI's form
 settings.py      what the operator decides for all callers, or for a key
-routes.py        prefixes, bodies, answers and errors of the routes
+fields.py        the members of a body
+content.py       texts and media of messages and of tools' results
+tools.py         a request's own tools, and which of them the model may call
+generation.py    how the model is to answer
+metadata.py      what a client notes on a request or a conversation
+media_out.py     media as markdown
+usage.py         the tokens of a run
+routes.py        prefixes, bodies, answers and headers of the routes*
+repeated_requests.py   the run that an earlier request with the same Idempotency-Key began*
+api_document.py  the operations in the API document
 
-Above: the protocols `chat_completions` and `responses`. Below: the words. All of it is pure, but for what its docstring
-says otherwise.
+Chat Completions:
+
+chat_request.py        the body
+chat_messages.py       what a run said, as one message; whether a client's copy of it is the same
+chat_history.py        recognises a history that is sent again
+chat_input_cache.py    what was read and recognised of a thread's last request*
+chat_start.py          begins the run, on its thread*
+backend_tools.py       backend tools' work as text
+chat_renderer.py       a run as chunks, or as a chat completion
+
+Responses:
+
+responses_request.py   the body
+responses_items.py     the items of its input
+includes.py            what `include` may name
+responses_history.py   recognises items that are sent again
+responses_chain.py     what a request goes on with*
+responses_references.py   what ids in its items lead to*
+reasoning_envelopes.py    signed reasoning, with the store's key*
+responses_start.py     begins the run*
+responses_resource.py  the Response object, and what a run's record keeps of it
+responses_output.py    the items of its output
+responses_renderer.py  a run as the events of a stream, or as that object
+responses_stored.py    responses that have begun: read, followed, stopped, forgotten*
+
+Conversations, and runs whose log is gone:
+
+response_view.py       how a caller is shown a run of any protocol as a response*
+run_events.py          what a run left on its thread, as events
+thread_items.py        a thread's messages as items
+item_lists.py          parts of lists of items
+conversations.py       threads as conversations, and what requests say of them
+
+Files with a * are not pure: they ask the protocols' environment, keep something, or know the web framework. Above: the
+protocols `chat_completions`, `responses`, `stored_responses`, `conversations` and `openai_models`. Below: the
+protocols' environment, endpoints, the words.
 https://platform.openai.com/docs/api-reference (November 2026), https://www.openresponses.org (2026-04-24)
 """

@@ -25,7 +25,7 @@ from gateway.messages import (
     new_message_id,
 )
 from gateway.openai_api.content import read_content
-from gateway.openai_api.fields import OpenAIFields
+from gateway.openai_api.fields import OpenAIFields, shown
 from gateway.openai_api.generation import read_generation
 from gateway.openai_api.metadata import read_metadata
 from gateway.openai_api.tools import read_tool_choice, read_tools
@@ -234,8 +234,7 @@ def _refuse_role(fields: OpenAIFields, said: JsonValue) -> None:
             "role", f"{fields.called('role')} is 'function', which is not used any more; send 'tool' and a tool_call_id"
         )
         return
-    shown = repr(said[:64]) if isinstance(said, str) else json_kind(said)
-    fields.wrong("role", f"{fields.called('role')} is {shown}; it must be one of {', '.join(_ROLES)}")
+    fields.wrong("role", f"{fields.called('role')} is {shown(said)}; it must be one of {', '.join(_ROLES)}")
 
 
 def _one_text(fields: OpenAIFields) -> str:
@@ -262,8 +261,7 @@ def _assistant(fields: OpenAIFields) -> tuple[ContentBlock, ...]:
 def _call(call: OpenAIFields) -> ToolCall | None:
     call_id, kind = call.required("id", filled=True), call.value.get("type")
     if kind not in (None, "function"):
-        said = repr(kind[:64]) if isinstance(kind, str) else json_kind(kind)
-        call.wrong("type", f"{call.called('type')} is {said}; it must be 'function'")
+        call.wrong("type", f"{call.called('type')} is {shown(kind)}; it must be 'function'")
         return None
     function = call.inner("function")
     if function is None:

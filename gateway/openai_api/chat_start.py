@@ -25,7 +25,7 @@ from gateway.openai_api.settings import ChatSettings
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
 
-ORIGIN: Final = "chat_completions"
+_ORIGIN: Final = "chat_completions"
 _LONGEST_ID: Final = 256
 _NAMES: Final = InputNames(run_id="Idempotency-Key", instructions="messages")
 _COMPARED: Final = 20  # messages of a thread of which a request may be no part
@@ -97,7 +97,7 @@ def _input(request: ChatRequest, chat: KnownChat, run_id: str, thread_id: str) -
         tools=request.tools,
         history="replace",
         minted_ids=frozenset(message.id for message in request.messages),
-        origin=ORIGIN,
+        origin=_ORIGIN,
         wishes=request.wishes,
         recognition=chat.recognise,
         history_cache=chat.history,

@@ -29,7 +29,7 @@ from gateway.messages import (
     block_of_media,
     json_kind,
 )
-from gateway.openai_api.fields import OpenAIFields
+from gateway.openai_api.fields import OpenAIFields, shown
 
 _Part: TypeAlias = Callable[[OpenAIFields], ContentBlock | None]
 
@@ -59,8 +59,7 @@ def _block(part: OpenAIFields, *, media: bool) -> ContentBlock | None:
     known = {**_TEXTS, **_MEDIA} if media else _TEXTS
     if isinstance(kind, str) and (read := known.get(kind)) is not None:
         return read(part)
-    said = repr(kind[:64]) if isinstance(kind, str) else json_kind(kind)
-    part.wrong("type", f"{part.called('type')} is {said}; it must be one of {', '.join(known)}")
+    part.wrong("type", f"{part.called('type')} is {shown(kind)}; it must be one of {', '.join(known)}")
     return None
 
 

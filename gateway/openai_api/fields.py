@@ -6,11 +6,12 @@ Below: errors. Above: the readers of bodies.
 from __future__ import annotations
 
 from gateway.endpoints.fields import Fields
+from gateway.messages import JsonValue, json_kind
 from gateway.openai_api.errors import param_of
 
 
 class OpenAIFields(Fields):
-    """See Fields."""
+    """Fields that are called as `param` calls them. They stand in a body of OpenAI's API."""
 
     def called(self, name: str) -> str:
         return param_of(self.pointer(name)) or "the body"
@@ -33,3 +34,8 @@ class OpenAIFields(Fields):
     def missing(self, name: str, right: str) -> None:
         """Note that a member is missing; `right` is what it must be."""
         self.wrong(name, f"{self.called(name)} is missing; it must be {right}")
+
+
+def shown(value: JsonValue) -> str:
+    """A wrong word as messages show it: the beginning of a text, the kind of anything else."""
+    return repr(value[:64]) if isinstance(value, str) else json_kind(value)

@@ -16,20 +16,6 @@ from gateway.openai_api.errors import wrong
 
 _USUAL: Final = 20
 _MOST: Final = 100
-ENCRYPTED: Final = "reasoning.encrypted_content"
-INCLUDES: Final = frozenset(
-    {
-        ENCRYPTED,
-        "code_interpreter_call.outputs",
-        "computer_call_output.output.image_url",
-        "file_search_call.results",
-        "message.input_image.image_url",
-        "message.output_text.logprobs",
-        "web_search_call.action.sources",
-        "web_search_call.results",
-    }
-)
-"""What `include` may name. All but ENCRYPTED changes nothing: it is there in any case, or there is no such item."""
 
 
 class ListedItem(Protocol):
@@ -84,15 +70,3 @@ def part_asked(query: Sequence[tuple[str, str]]) -> ListPart:
     if order not in ("asc", "desc"):
         raise wrong(f"order is {order[:64]!r}; it must be 'asc' or 'desc'", "/order")
     return ListPart(int(limit), given.get("after") or None, oldest_first=order == "asc")
-
-
-def includes_asked(query: Sequence[tuple[str, str]]) -> frozenset[str]:
-    """What a query wants to be included: `include[]=...`, as the SDKs write it, or `include=...`.
-
-    Raises:
-        InvalidRequestError: 400
-    """
-    asked = frozenset(value for name, value in query if name in ("include", "include[]"))
-    for each in sorted(asked - INCLUDES):
-        raise wrong(f"include has {each[:64]!r}; it may name {', '.join(sorted(INCLUDES))}", "/include")
-    return asked

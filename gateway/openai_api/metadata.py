@@ -1,6 +1,6 @@
 """What a client notes on a response or a conversation: up to 16 texts by name.
 
-Below: errors. Above: the readers of bodies. Pure.
+Below: fields. Above: the readers of bodies. Pure.
 https://platform.openai.com/docs/api-reference/conversations/create#conversations_create-metadata
 """
 
@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.endpoints.fields import Fields
 from gateway.messages import JsonObject, json_kind
-from gateway.openai_api.errors import param_of
+from gateway.openai_api.fields import OpenAIFields
 
 MOST_PAIRS: Final = 16
 MOST_NAME: Final = 64
 MOST_TEXT: Final = 512
 
 
-def read_metadata(fields: Fields, name: str = "metadata") -> JsonObject | None:
+def read_metadata(fields: OpenAIFields, name: str = "metadata") -> JsonObject | None:
     """The member of that name; None where there is none. What is wrong is noted."""
     given = fields.object(name)
     if given is None:
         return None
-    called = param_of(fields.pointer(name))
+    called = fields.called(name)
     if len(given) > MOST_PAIRS:
         fields.wrong(name, f"{called} has {len(given):,} members; it may have {MOST_PAIRS}")
         return None
@@ -32,8 +31,8 @@ def read_metadata(fields: Fields, name: str = "metadata") -> JsonObject | None:
             shown = f"{key[:MOST_NAME]}..."
             fields.wrong(name, f"the name {shown!r} in {called} has {len(key):,} characters; it may have {MOST_NAME}")
         elif not isinstance(value, str):
-            inside.wrong(key, f"{param_of(inside.pointer(key))} must be a string, not {json_kind(value)}")
+            inside.wrong(key, f"{inside.called(key)} must be a string, not {json_kind(value)}")
         elif len(value) > MOST_TEXT:
-            at = param_of(inside.pointer(key))
+            at = inside.called(key)
             inside.wrong(key, f"{at} has {len(value):,} characters; it may have {MOST_TEXT}")
     return {**given}

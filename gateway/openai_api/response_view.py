@@ -13,7 +13,7 @@ from gateway.access.callers import Caller
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
 from gateway.openai_api.responses_output import Seal
 from gateway.openai_api.responses_renderer import ResponsesRenderer
-from gateway.openai_api.responses_resource import EarlierCall, form_of
+from gateway.openai_api.responses_resource import ORIGIN, EarlierCall, form_of
 from gateway.openai_api.settings import ResponsesSettings
 from gateway.protocol import ProtocolEnvironment
 from gateway.store import RunRecord
@@ -37,7 +37,7 @@ class ResponseView:
         it says when the run ended, which a stream never does.
         """
         form = form_of(record)
-        if record.origin != "responses":
+        if record.origin != ORIGIN:
             form = replace(form, backend_tools=self.settings.backend_tools, approvals=self.settings.approvals)
         form = replace(form, encrypted=form.encrypted or self.encrypted, earlier=form.earlier or tuple(earlier))
         return ResponsesRenderer(

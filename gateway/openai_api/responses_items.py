@@ -26,7 +26,7 @@ from gateway.messages import (
     new_message_id,
 )
 from gateway.openai_api.content import read_content
-from gateway.openai_api.fields import OpenAIFields
+from gateway.openai_api.fields import OpenAIFields, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,7 @@ def _item(item: OpenAIFields) -> InputItem | None:
         kind = "message" if "role" in item.value or "content" in item.value else _REFERENCE
     if isinstance(kind, str) and (read := _ITEMS.get(kind)) is not None:
         return read(item)
-    said = repr(kind[:64]) if isinstance(kind, str) else json_kind(kind)
-    item.wrong("type", f"{item.called('type')} is {said}; it must be one of {', '.join(_ITEMS)}")
+    item.wrong("type", f"{item.called('type')} is {shown(kind)}; it must be one of {', '.join(_ITEMS)}")
     return None
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from gateway.messages import JsonObject, JsonValue, ToolSpec
 from gateway.openai_api.fields import OpenAIFields
 from gateway.openai_api.generation import read_generation
+from gateway.openai_api.includes import ENCRYPTED, read_includes
 from gateway.openai_api.metadata import read_metadata
 from gateway.openai_api.responses_items import InputItem, read_input
 from gateway.openai_api.tools import read_tool_choice, read_tools
@@ -40,22 +41,6 @@ class ResponsesRequest:
     encrypted: bool = False
 
 
-_ENCRYPTED: Final = "reasoning.encrypted_content"
-_LOGPROBS: Final = "message.output_text.logprobs"
-_INCLUDES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        each: each
-        for each in (
-            "file_search_call.results",
-            "web_search_call.results",
-            "web_search_call.action.sources",
-            "message.input_image.image_url",
-            "computer_call_output.output.image_url",
-            "code_interpreter_call.outputs",
-            _ENCRYPTED,
-        )
-    }
-)
 _TRUNCATIONS: Final[Mapping[str, str]] = MappingProxyType({each: each for each in ("auto", "disabled")})
 _ECHOED: Final = (
     "instructions", "parallel_tool_calls", "temperature", "top_p", "max_output_tokens", "max_tool_calls", "metadata",
@@ -90,7 +75,7 @@ def read_request(body: JsonObject) -> ResponsesRequest:
         store=store is not False,
         background=wishes.detached,
         stream=bool(fields.boolean("stream")),
-        encrypted=_ENCRYPTED in _included(fields),
+        encrypted=ENCRYPTED in read_includes(fields),
     )
     _check_rest(fields, request)
     fields.check()
@@ -103,16 +88,6 @@ def _conversation(fields: OpenAIFields) -> str | None:
     if isinstance(value, dict):
         return fields.below("conversation", value).required("id", filled=True)
     return fields.text("conversation") or None
-
-
-def _included(fields: OpenAIFields) -> list[str]:
-    names = fields.strings("include") or []
-    for place, name in enumerate(names):
-        if name not in _INCLUDES:
-            why = "this gateway knows no log probabilities" if name == _LOGPROBS else "there is no such value"
-            known = ", ".join(_INCLUDES)
-            fields.wrong_at(f"include/{place}", f"include[{place}] is {name[:64]!r}, but {why}; known are: {known}")
-    return names
 
 
 def _check_rest(fields: OpenAIFields, request: ResponsesRequest) -> None:

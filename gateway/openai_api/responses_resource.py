@@ -19,7 +19,9 @@ BackendTools: TypeAlias = Literal["mcp_call", "function_call", "hidden"]
 Approvals: TypeAlias = Literal["mcp_approval_request", "message"]
 ResponseStatus: TypeAlias = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 
-_ORIGIN: Final = "responses"
+ORIGIN: Final = "responses"
+"""AgentInput.origin of the runs that Responses begins."""
+
 # What a Response says where its request says nothing. Open Responses knows no null for most of them.
 _UNSAID: Final[Mapping[str, JsonValue]] = MappingProxyType(
     {
@@ -121,7 +123,7 @@ def form_of(record: RunRecord) -> ResponseForm:
     """The form of a run that has begun earlier, of whichever protocol."""
     run_id, thread_id, created_at = record.client_id, record.thread_id, int(record.created_at)
     request = record.request or {}
-    if record.origin != _ORIGIN:
+    if record.origin != ORIGIN:
         return ResponseForm(run_id, thread_id, record.agent_id, created_at, store=request.get("store") is not False)
     earlier = cast("list[list[str]]", request.get("earlier", []))
     return ResponseForm(

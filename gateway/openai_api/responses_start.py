@@ -24,14 +24,13 @@ from gateway.openai_api.responses_history import Recognition
 from gateway.openai_api.responses_items import ApprovalItem, SaidItem
 from gateway.openai_api.responses_references import StoredItems, answers_of, resolved
 from gateway.openai_api.responses_request import ResponsesRequest, read_request
-from gateway.openai_api.responses_resource import EarlierCall, ResponseForm, form_of
+from gateway.openai_api.responses_resource import ORIGIN, EarlierCall, ResponseForm, form_of
 from gateway.openai_api.settings import ResponsesSettings
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
 
 logger = logging.getLogger(__name__)
 
-ORIGIN: Final = "responses"
 _TAKEN: Final = frozenset({"thread_busy", "stale_history"})
 _NAMES: Final = InputNames(run_id="Idempotency-Key", answers="input", response_format="text/format")
 

@@ -16,7 +16,7 @@ from gateway.messages import JsonObject
 from gateway.openai_api.errors import wrong
 from gateway.openai_api.response_view import ResponseView, view_of
 from gateway.openai_api.responses_renderer import ResponsesRenderer
-from gateway.openai_api.responses_resource import EarlierCall
+from gateway.openai_api.responses_resource import ORIGIN, EarlierCall
 from gateway.openai_api.routes import run_headers
 from gateway.openai_api.thread_items import ThreadItem, ThreadItems, earlier_call, message_items
 from gateway.protocol import ProtocolEnvironment
@@ -141,7 +141,7 @@ class StoredResponses:
 
     async def _earlier(self, caller: Caller, record: RunRecord) -> list[EarlierCall]:
         """The calls that waited before the run; a response's own record has them."""
-        if record.origin == "responses":
+        if record.origin == ORIGIN:
             return []
         before = (await self._messages(caller, record)).before
         answered = {result.call_id for message in before if (result := message.tool_result) is not None}

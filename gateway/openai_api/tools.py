@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.messages import ToolSpec, json_kind
-from gateway.openai_api.fields import OpenAIFields
+from gateway.messages import ToolSpec
+from gateway.openai_api.fields import OpenAIFields, shown
 from gateway.wishes.generation import OneTool, ToolChoice
 
 _CHOICES: Final[Mapping[str, ToolChoice]] = {"auto": "auto", "none": "none", "required": "required"}
@@ -40,7 +40,7 @@ def read_tool_choice(body: OpenAIFields, specs: tuple[ToolSpec, ...]) -> tuple[t
         return specs, OneTool(_name(_function(fields)))
     if kind == "allowed_tools":
         return _allowed(fields, specs)
-    fields.wrong("type", f"{fields.called('type')} is {_said(kind)}; it must be 'function' or 'allowed_tools'")
+    fields.wrong("type", f"{fields.called('type')} is {shown(kind)}; it must be 'function' or 'allowed_tools'")
     return specs, "auto"
 
 
@@ -68,7 +68,7 @@ def _is_function(tool: OpenAIFields) -> bool:
         return True
     tool.wrong(
         "type",
-        f"{tool.called('type')} is {_said(kind)}; it must be 'function': other tools are the agent's own, which it has "
+        f"{tool.called('type')} is {shown(kind)}; it must be 'function': other tools are the agent's own, which it has "
         "without being sent them",
     )
     return False
@@ -100,7 +100,3 @@ def _allowed(fields: OpenAIFields, specs: tuple[ToolSpec, ...]) -> tuple[tuple[T
                 at = _function(tool)
                 at.wrong("name", f"{at.called('name')} is {name[:64]!r}, which is none of the tools")
     return tuple(spec for spec in specs if spec.name in names), fields.word("mode", _MODES) or "auto"
-
-
-def _said(value: object) -> str:
-    return repr(value[:64]) if isinstance(value, str) else json_kind(value)

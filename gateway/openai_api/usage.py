@@ -1,6 +1,6 @@
-"""The tokens of a run as Chat Completions tells them. What no model call reported is null.
+"""The tokens of a run as Chat Completions tells them, and as Responses does. Pure.
 
-Below: usage of the words. Above: chat_renderer.
+Below: usage of the words. Above: the renderers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from gateway.usage import add_usage
 
 
 def chat_usage(usages: Sequence[Usage]) -> JsonObject | None:
-    """The `usage` of a chat completion, of all models together; None: nothing was reported."""
+    """The `usage` of a chat completion, of all models together; None: nothing was reported. What no model call said is
+    null.
+    """
     if not usages:
         return None
     total = reduce(add_usage, usages)

@@ -31,7 +31,9 @@ from gateway.openai_api.conversations import (
     without_item,
 )
 from gateway.openai_api.ids import new_thread_id
-from gateway.openai_api.item_lists import ENCRYPTED, includes_asked, item_list, part_asked
+from gateway.openai_api.includes import ENCRYPTED, includes_asked
+from gateway.openai_api.item_lists import item_list, part_asked
+from gateway.openai_api.repeated_requests import KEY_HEADER
 from gateway.openai_api.response_view import view_of
 from gateway.openai_api.routes import answer_json, openai_error_form, openai_routes, read_object
 from gateway.openai_api.settings import RESPONSES_SECTION
@@ -48,7 +50,7 @@ class _Endpoints:
         self._environment = environment
 
     async def create(self, request: Request) -> Response:
-        caller, key = caller_of(request), request.headers.get("idempotency-key", "")
+        caller, key = caller_of(request), request.headers.get(KEY_HEADER, "")
         key = key and f"created {key}"
         messages, metadata = read_new(await read_object(request) if has_body(request.headers) else {})
         thread_id = new_thread_id(key)
@@ -92,7 +94,7 @@ class _Endpoints:
     async def add(self, request: Request) -> Response:
         caller, thread_id = caller_of(request), path_id(request, "conversation")
         includes_asked(request.query_params.multi_items())
-        messages = named(read_added(await read_object(request)), request.headers.get("idempotency-key", ""))
+        messages = named(read_added(await read_object(request)), request.headers.get(KEY_HEADER, ""))
         with conversation_named(thread_id), items_refused():
             kept = await self._environment.append_messages(caller, thread_id, messages, waits=True)
         return answer_json(item_list([item.value for message in kept for item in message_items(message)]))

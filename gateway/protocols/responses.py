@@ -5,7 +5,7 @@ Below: openai_api, protocol. https://platform.openai.com/docs/api-reference/resp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from starlette.requests import Request
@@ -46,7 +46,8 @@ class _Endpoints:
             raise
 
     async def _answer(self, request: Request, caller: Caller, started: StartedResponse) -> Response:
-        form, viewer, headers = started.form, started.viewer, _headers(started.form)
+        form, viewer = started.form, started.viewer
+        headers = run_headers(form.thread_id, form.run_id)
         in_background = form.background and not started.stream
         if in_background:
             record = await self._environment.run(caller, form.run_id)
@@ -68,10 +69,6 @@ class _Endpoints:
         seal = None if envelopes is None else partial(envelopes.seal, caller.owner)
         to_operator = environment.is_operators(caller)
         return kind(form, to_operator=to_operator, seal=seal, shows_failure=shows_failure)
-
-
-def _headers(form: ResponseForm) -> Mapping[str, str]:
-    return run_headers(form.thread_id, form.run_id)
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:

@@ -15,7 +15,8 @@ from starlette.routing import BaseRoute, Route
 
 from gateway.errors import NotFoundError
 from gateway.openai_api.api_document import openai_api, openai_operation
-from gateway.openai_api.item_lists import ENCRYPTED, includes_asked, part_asked
+from gateway.openai_api.includes import ENCRYPTED, includes_asked
+from gateway.openai_api.item_lists import part_asked
 from gateway.openai_api.responses_stored import StoredResponses, after_asked, is_stream_asked
 from gateway.openai_api.routes import answer_json, openai_error_form, openai_routes
 from gateway.openai_api.settings import RESPONSES_SECTION
