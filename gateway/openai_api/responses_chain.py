@@ -65,7 +65,7 @@ async def find_chain(environment: ProtocolEnvironment, caller: Caller, request: 
         if request.conversation is not None:
             message = "previous_response_id and conversation exclude each other; leave one of them out"
             raise wrong(message, "/previous_response_id", code="mutually_exclusive_parameters")
-        return await _behind_response(environment, caller, request.previous_response_id)
+        return await _behind_response(environment, caller, request)
     if request.conversation is not None:
         return await _of_conversation(environment, caller, request.conversation)
     replayed = [item for item in request.items if not isinstance(item, ApprovalItem)]
@@ -74,13 +74,14 @@ async def find_chain(environment: ProtocolEnvironment, caller: Caller, request: 
             record = await environment.run(caller, run_id)
             if record.status.ended and record.thread_length is not None:
                 replays = run_id in _own_runs(replayed)
-                return await _behind(environment, caller, record, replays=replays)
+                return await _behind(environment, caller, record, request, replays=replays)
         except NotFoundError:
             continue
     return None
 
 
-async def _behind_response(environment: ProtocolEnvironment, caller: Caller, response_id: str) -> Chain:
+async def _behind_response(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Chain:
+    response_id = request.previous_response_id or ""
     try:
         record = await environment.run(caller, response_id)
         if (
@@ -88,7 +89,7 @@ async def _behind_response(environment: ProtocolEnvironment, caller: Caller, res
             and record.status.ended
             and record.thread_length is not None
         ):
-            return await _behind(environment, caller, record)
+            return await _behind(environment, caller, record, request)
     except NotFoundError:
         raise _no_response(response_id) from None
     if record.status.ended:
@@ -109,9 +110,17 @@ def _no_response(response_id: str) -> InvalidRequestError:
 
 
 async def _behind(
-    environment: ProtocolEnvironment, caller: Caller, record: RunRecord, *, replays: bool = False
+    environment: ProtocolEnvironment,
+    caller: Caller,
+    record: RunRecord,
+    request: ResponsesRequest,
+    *,
+    replays: bool = False,
 ) -> Chain:
-    """Behind a run that has ended. Raises NotFoundError if its thread, or that version of it, is gone."""
+    """Behind a run that has ended, or where its thread is now: a question that is still open is answered there.
+
+    Raises NotFoundError if its thread, or that version of it, is gone.
+    """
     thread = await environment.thread(caller, record.thread_id)
     head = await environment.thread_head(caller, record.thread_id)
     is_last = head.last_run_id == record.run_id
@@ -120,8 +129,17 @@ async def _behind(
     else:
         said = await environment.run_messages(caller, record.client_id)
         messages = (*said.before, *said.given, *said.produced)
-    interrupts = await environment.interrupts(caller, record.thread_id) if is_last else ()
-    return Chain(thread, messages, interrupts, record, is_last=is_last, replays=replays)
+    answers = any(isinstance(item, ApprovalItem) for item in request.items)
+    interrupts = await environment.interrupts(caller, record.thread_id) if is_last or answers else ()
+    if not is_last and _asks(interrupts, messages):
+        return Chain(thread, head.messages, interrupts, replays=replays)
+    return Chain(thread, messages, interrupts if is_last else (), record, is_last=is_last, replays=replays)
+
+
+def _asks(interrupts: Sequence[Interrupt], messages: Sequence[Message]) -> bool:
+    """Whether one of the questions is about a call in the messages."""
+    asked = {each.call_id for each in interrupts}
+    return any(call.call_id in asked for message in messages for call in message.tool_calls)
 
 
 async def _of_conversation(environment: ProtocolEnvironment, caller: Caller, thread_id: str) -> Chain:

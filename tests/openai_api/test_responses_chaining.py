@@ -222,6 +222,25 @@ async def test_a_persons_answer_counts_also_where_the_thread_went_on(tmp_path: P
     assert "mcp_call" in kinds(second)
 
 
+@pytest.mark.parametrize("how", ["previous", "alone", "replayed"])
+async def test_a_persons_answer_counts_also_behind_what_was_said_meanwhile(tmp_path: Path, how: str) -> None:
+    async with responses_gateway(tmp_path) as scene:
+        first, question = await waiting(scene)
+        previous = first["id"]
+        second = await scene.create(model="careful", input="One moment.", previous_response_id=previous)
+        given: list[dict[str, Any]] = [approval(question)]
+        if how == "replayed":
+            given = [user("sum"), *first["output"], user("One moment."), *second["output"], *given]
+        more = {"previous_response_id": previous} if how == "previous" else {}
+        third = await scene.create(model="careful", input=given, **more)
+        late = await scene.error(409, model="careful", input=given, **more)
+
+    assert "mcp_approval_request" in kinds(second), "the question is still open"
+    assert thread_of(third) == thread_of(first)
+    assert "mcp_call" in kinds(third)
+    assert late["code"] == "approval_answered"
+
+
 async def test_an_answer_to_no_question_is_refused(tmp_path: Path) -> None:
     async with responses_gateway(tmp_path) as scene:
         response, question = await waiting(scene)
