@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from tests.mutated_json import mutated
+from tests.fuzzed_requests import FuzzedRequest, mutated
 
 _POOL: Final = 4  # few, so that an id of a container and one of what is in it fit together
 _NAMES: Final = ("x", "", "_id", "owner", "definition", "about", "é")
@@ -137,16 +137,6 @@ ROUTES: Final[tuple[tuple[str, str, Any], ...]] = (
 _IN_CONTAINERS: Final = ("session_id", "working_memory_id", "memory_id")
 _WEIGHTS: Final = [1 if method == "DELETE" else 12 for method, _, _ in ROUTES]
 _TOOLS: Final = ("ListIndexTool", "SearchIndexTool", "IndexMappingTool", "McpServer", "Ghost")
-
-
-@dataclass(frozen=True, slots=True)
-class FuzzedRequest:
-    """`content` is the body's bytes, None for none."""
-
-    method: str
-    target: str
-    content: bytes | None
-    headers: dict[str, str]
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from tests.mutated_json import mutated
+from tests.fuzzed_requests import FuzzedRequest, mutated
 
 _POOL: Final = 6
 _PICTURE: Final = "data:image/png;base64,iVBORw0KGgo="
@@ -122,16 +122,6 @@ _HEADERS: Final = ("x-thread-id", "idempotency-key", "last-event-id", "x-request
 _HEADER_VALUES: Final = ("t1", "t2", "k1", "k2", "", " ", "\xe9", "x" * 300, "a/b", "0", "conv_1", "\t", "%00")
 _NAMES: Final = ("x", "", "id", "type", "role", "content", "é")
 _ID: Final = re.compile(r"(?:resp|conv|msg|rs|fc|mcpr?|ig|call)_[\w-]{6,}|chatcmpl-\w+")
-
-
-@dataclass(frozen=True, slots=True)
-class FuzzedRequest:
-    """`content` is the body's bytes, None for none."""
-
-    method: str
-    target: str
-    content: bytes | None
-    headers: dict[str, str]
 
 
 @dataclass(slots=True)

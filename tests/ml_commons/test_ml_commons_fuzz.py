@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.ml_commons_fuzz import Fuzz, FuzzedRequest
+from tests.fuzzed_requests import FuzzedRequest
+from tests.ml_commons_fuzz import Fuzz
 from tests.ml_commons_scene import MlGateway, ml_gateway
 from tests.running_gateway import agent, scripted
 

@@ -15,7 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.openai_fuzz import ROUTES, FuzzedRequest, OpenAIFuzz
+from tests.fuzzed_requests import FuzzedRequest
+from tests.openai_fuzz import ROUTES, OpenAIFuzz
 from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
 
 REQUESTS = int(os.environ.get("FUZZED_OPENAI_REQUESTS", "500"))

@@ -1,4 +1,4 @@
-"""Bodies of requests with one or several things wrong, for tests that send random ones."""
+"""Requests whose bodies have one or several things wrong, for tests that send random ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 _ODD: Final[tuple[Any, ...]] = (
@@ -15,6 +16,16 @@ _ODD: Final[tuple[Any, ...]] = (
     {"bool": {"must": {"bool": {}}}}, {"range": {"created_time": {"gte": "now-1d||/x"}}}, ["a", 1, None], "x" * 20_000,
 )  # fmt: skip
 _NO_OBJECTS: Final = (b"", b"{", b"[]", b'"x"', b"NaN", b"\xff\xfe", b'{"a":1,"a":2}', b"[" * 3_000, b"null")
+
+
+@dataclass(frozen=True, slots=True)
+class FuzzedRequest:
+    """`content` is the body's bytes, None for none."""
+
+    method: str
+    target: str
+    content: bytes | None
+    headers: dict[str, str]
 
 
 def mutated(body: Any, rng: random.Random, names: Sequence[str], known: Sequence[str]) -> bytes:
