@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
-import openai
 
-from tests.running_gateway import LocalGateway, local_gateway
+from tests.openai_scene import OpenAIGateway, openai_client
+from tests.running_gateway import local_gateway
 
 WEATHER: dict[str, Any] = {
     "type": "function",
@@ -19,16 +18,10 @@ WEATHER: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ChatGateway:
-    """`http` has the gateway's address, and answers of any status; `sdk` is the official client."""
+class ChatGateway(OpenAIGateway):
+    """A gateway that is asked by Chat Completions."""
 
-    gateway: LocalGateway
-    sdk: openai.AsyncOpenAI
-
-    @property
-    def http(self) -> httpx.AsyncClient:
-        return self.gateway.client.http
+    __slots__ = ()
 
     async def post(self, body: object, path: str = "/v1/chat/completions", **headers: str) -> httpx.Response:
         """The answer to a body; names of headers are written with `_`."""
@@ -45,25 +38,11 @@ class ChatGateway:
         message: dict[str, Any] = answer.json()["choices"][0]["message"]
         return message
 
-    async def stored(self, thread_id: str, version: int | None = None) -> list[dict[str, Any]]:
-        """A thread's messages, as `GET /threads/{id}/messages` has them."""
-        query = "" if version is None else f"?version={version}"
-        messages: list[dict[str, Any]] = (await self.gateway.client.get(f"/threads/{thread_id}/messages{query}"))[
-            "messages"
-        ]
-        return messages
-
-    async def versions(self, thread_id: str) -> int:
-        """How many versions a thread has."""
-        return len((await self.gateway.client.get(f"/threads/{thread_id}/versions"))["versions"])
-
 
 @contextlib.asynccontextmanager
 async def chat_gateway(
     directory: Path, agents: Sequence[Mapping[str, Any]], **more: Any
 ) -> AsyncGenerator[ChatGateway]:
     """A gateway in this process. `more` as for `local_gateway`."""
-    async with local_gateway(directory, agents, **more) as gateway:
-        url = f"{gateway.client.base_url}/v1"
-        async with openai.AsyncOpenAI(base_url=url, api_key="of-the-tests", max_retries=0) as sdk:
-            yield ChatGateway(gateway, sdk)
+    async with local_gateway(directory, agents, **more) as gateway, openai_client(gateway) as client:
+        yield ChatGateway(gateway, client)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -99,14 +99,11 @@ AGENTS: Final[Sequence[Mapping[str, Any]]] = (
 
 
 @dataclass(slots=True)
-class OpenAIScene:
-    """`openai` never asks twice by itself; `http` has the gateway's address. `exchanges` are what `openai` sent and the
-    status that came for it, in order.
-    """
+class OpenAIGateway:
+    """`openai`, the official client, never asks twice by itself; `http` has the gateway's address."""
 
     gateway: LocalGateway
     openai: AsyncOpenAI
-    exchanges: list[tuple[str, int]] = field(default_factory=list)
 
     @property
     def http(self) -> httpx.AsyncClient:
@@ -116,6 +113,24 @@ class OpenAIScene:
     def base_url(self) -> str:
         return f"{self.gateway.client.base_url}/v1"
 
+    async def stored(self, thread_id: str, version: int | None = None) -> list[dict[str, Any]]:
+        """A thread's messages as AG-UI has them."""
+        query = "" if version is None else f"?version={version}"
+        answer = await self.gateway.client.get(f"/threads/{thread_id}/messages{query}")
+        messages: list[dict[str, Any]] = answer["messages"]
+        return messages
+
+    async def versions(self, thread_id: str) -> int:
+        """How many versions a thread has."""
+        return len((await self.gateway.client.get(f"/threads/{thread_id}/versions"))["versions"])
+
+
+@dataclass(slots=True)
+class OpenAIScene(OpenAIGateway):
+    """`exchanges` are what `openai` sent and the status that came for it, in order."""
+
+    exchanges: list[tuple[str, int]] = field(default_factory=list)
+
     def retrying(self, times: int = 2) -> AsyncOpenAI:
         """The client as people have it: it asks again where that may help."""
         return self.openai.with_options(max_retries=times)
@@ -123,12 +138,6 @@ class OpenAIScene:
     async def post(self, path: str, body: Mapping[str, Any], **headers: str) -> httpx.Response:
         """An answer to a body that is sent as it is; `path` is below /v1."""
         return await self.http.post(f"/v1{path}", json=dict(body), headers=headers)
-
-    async def ag_ui_messages(self, thread_id: str) -> list[dict[str, Any]]:
-        """A thread's messages as AG-UI has them."""
-        answer = await self.gateway.client.get(f"/threads/{thread_id}/messages")
-        messages: list[dict[str, Any]] = answer["messages"]
-        return messages
 
 
 @contextlib.asynccontextmanager
@@ -142,8 +151,11 @@ async def openai_gateway(
         async def noted(response: httpx2.Response) -> None:
             exchanges.append((f"{response.request.method} {response.request.url.path}", response.status_code))
 
-        http = httpx2.AsyncClient(timeout=DEADLINE_SECONDS, trust_env=False, event_hooks={"response": [noted]})
-        async with AsyncOpenAI(
-            base_url=f"{gateway.client.base_url}/v1", api_key=KEY, max_retries=0, http_client=http
-        ) as client:
+        async with openai_client(gateway, noted) as client:
             yield OpenAIScene(gateway, client, exchanges)
+
+
+def openai_client(gateway: LocalGateway, *hooks: Callable[[httpx2.Response], Awaitable[None]]) -> AsyncOpenAI:
+    """The official client of a gateway; the `hooks` are shown each answer."""
+    http = httpx2.AsyncClient(timeout=DEADLINE_SECONDS, trust_env=False, event_hooks={"response": [*hooks]})
+    return AsyncOpenAI(base_url=f"{gateway.client.base_url}/v1", api_key=KEY, max_retries=0, http_client=http)

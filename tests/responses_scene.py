@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
-import openai
 
-from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
+from tests.openai_scene import OpenAIGateway, openai_client
+from tests.running_gateway import agent, local_gateway, scripted
 
 WEATHER: dict[str, Any] = {"type": "function", "name": "weather", "parameters": {"type": "object"}}
 ADD: dict[str, Any] = {"type": "PythonTool", "parameters": {"function": "tests.case_tools:add"}}
@@ -38,16 +37,10 @@ HELPER = agent("helper", scripted([{"text": "Hello {{user}}.", "chunk_characters
 CAREFUL = agent("careful", scripted([{"text": "Hello {{user}}."}], rules=_RULES), tools=[{**ADD, "approval": "always"}])
 
 
-@dataclass(frozen=True, slots=True)
-class ResponsesGateway:
-    """`http` has the gateway's address, and answers of any status; `sdk` is the official client."""
+class ResponsesGateway(OpenAIGateway):
+    """A gateway that is asked by Responses."""
 
-    gateway: LocalGateway
-    sdk: openai.AsyncOpenAI
-
-    @property
-    def http(self) -> httpx.AsyncClient:
-        return self.gateway.client.http
+    __slots__ = ()
 
     async def post(self, body: Mapping[str, Any], **headers: str) -> httpx.Response:
         """The answer to a body, whose `model` may be left out; names of headers are written with `_`."""
@@ -68,18 +61,9 @@ class ResponsesGateway:
         error: dict[str, Any] = answer.json()["error"]
         return error
 
-    async def stored(self, thread_id: str) -> list[dict[str, Any]]:
-        """A thread's messages, as `GET /threads/{id}/messages` has them."""
-        messages: list[dict[str, Any]] = (await self.gateway.client.get(f"/threads/{thread_id}/messages"))["messages"]
-        return messages
-
     async def said(self, thread_id: str) -> list[str]:
         """The roles of a thread's messages."""
         return [message["role"] for message in await self.stored(thread_id)]
-
-    async def versions(self, thread_id: str) -> int:
-        """How many versions a thread has."""
-        return len((await self.gateway.client.get(f"/threads/{thread_id}/versions"))["versions"])
 
 
 @contextlib.asynccontextmanager
@@ -87,10 +71,8 @@ async def responses_gateway(
     directory: Path, agents: Sequence[Mapping[str, Any]] = (HELPER, CAREFUL), **more: Any
 ) -> AsyncGenerator[ResponsesGateway]:
     """A gateway in this process. `more` as for `local_gateway`."""
-    async with local_gateway(directory, agents, **more) as gateway:
-        url = f"{gateway.client.base_url}/v1"
-        async with openai.AsyncOpenAI(base_url=url, api_key="of-the-tests", max_retries=0) as sdk:
-            yield ResponsesGateway(gateway, sdk)
+    async with local_gateway(directory, agents, **more) as gateway, openai_client(gateway) as client:
+        yield ResponsesGateway(gateway, client)
 
 
 def thread_of(response: Mapping[str, Any]) -> str:

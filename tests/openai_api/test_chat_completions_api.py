@@ -44,7 +44,7 @@ def roles(messages: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.parametrize("prefix", ["/v1", "/compatible-mode/v1"])
 async def test_the_sdk_gets_an_answer_at_once_and_as_a_stream(tmp_path: Path, prefix: str) -> None:
     async with chat_gateway(tmp_path, [HELPER]) as scene:
-        sdk = scene.sdk.with_options(base_url=scene.gateway.client.base_url + prefix)
+        sdk = scene.openai.with_options(base_url=scene.gateway.client.base_url + prefix)
         answer = await sdk.chat.completions.create(model="helper", messages=[{"role": "user", "content": "you"}])
         stream = await sdk.chat.completions.create(
             model="helper",
@@ -122,7 +122,7 @@ async def test_what_is_wrong_is_an_error_of_openai_s_form(tmp_path: Path) -> Non
             "/v1/chat/completions", content=b"[]", headers={"content-type": "application/json"}
         )
         with pytest.raises(openai.BadRequestError) as refused:
-            await scene.sdk.chat.completions.create(
+            await scene.openai.chat.completions.create(
                 model="helper", messages=[{"role": "user", "content": "you"}], n=2, temperature=7
             )
 

@@ -55,7 +55,7 @@ async def test_a_run_that_failed_is_not_to_be_asked_for_again(
         answer = await scene.post(ask())
         executions.clear()
         with pytest.raises(openai.APIStatusError) as failed:
-            await scene.sdk.with_options(max_retries=2).chat.completions.create(
+            await scene.openai.with_options(max_retries=2).chat.completions.create(
                 model="helper", messages=[{"role": "user", "content": "sum"}]
             )
 
@@ -70,7 +70,7 @@ async def test_a_run_that_failed_is_not_to_be_asked_for_again(
 async def test_a_stream_that_fails_ends_with_the_error(tmp_path: Path) -> None:
     async with chat_gateway(tmp_path, [failing("overloaded")]) as scene:
         answer = await scene.post(ask(stream=True))
-        stream = await scene.sdk.chat.completions.create(
+        stream = await scene.openai.chat.completions.create(
             model="helper", messages=[{"role": "user", "content": "sum"}], stream=True
         )
         words: list[str] = []

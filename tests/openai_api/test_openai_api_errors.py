@@ -241,7 +241,7 @@ async def test_a_run_that_fails_after_it_began_is_not_asked_for_again(
 
     async with chat_gateway(tmp_path, [helper]) as scene:
         http = openai.DefaultAsyncHttpxClient(event_hooks={"request": [note]}, trust_env=False)
-        async with openai.AsyncOpenAI(base_url=scene.sdk.base_url, api_key="x", http_client=http, max_retries=3) as sdk:
+        async with openai.AsyncOpenAI(base_url=scene.base_url, api_key="x", http_client=http, max_retries=3) as sdk:
             with pytest.raises(raised) as failure:
                 await sdk.chat.completions.create(model="helper", messages=[{"role": "user", "content": "hi"}])
         headers = failure.value.response.headers

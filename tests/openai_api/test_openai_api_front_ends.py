@@ -86,7 +86,7 @@ async def said(scene: OpenAIScene, body: Mapping[str, Any], headers: Mapping[str
 
 
 async def roles(scene: OpenAIScene) -> list[str]:
-    return [message["role"] for message in await scene.ag_ui_messages(CHAT)]
+    return [message["role"] for message in await scene.stored(CHAT)]
 
 
 applications = pytest.mark.parametrize(
@@ -137,7 +137,7 @@ async def test_an_answer_asked_for_anew_or_after_an_edit_is_a_version_of_the_thr
     messages[-1] = {"role": "user", "content": "no, something else"}
     await said(scene, body_of(messages), headers)
 
-    kept = await scene.ag_ui_messages(CHAT)
+    kept = await scene.stored(CHAT)
     assert [message["role"] for message in kept] == HIDDEN * 2
     assert kept[4]["content"] == "no, something else"
     versions = await scene.gateway.client.get(f"/threads/{CHAT}/versions")

@@ -196,7 +196,7 @@ async def test_the_thread_of_a_call_is_found_by_its_id_and_is_the_same_over_ag_u
 
     thread_id = asked.headers["x-thread-id"]
     assert told.headers["x-thread-id"] == thread_id
-    roles = [each["role"] for each in await scene.ag_ui_messages(thread_id)]
+    roles = [each["role"] for each in await scene.stored(thread_id)]
     assert roles == ["user", "assistant", "tool", "assistant"]
 
 
@@ -210,7 +210,7 @@ async def test_a_thread_that_is_named_by_header_keeps_what_the_client_never_saw(
     ]
     await scene.openai.chat.completions.create(model="adder", messages=again, extra_headers=named)
 
-    messages = await scene.ag_ui_messages("chat-7")
+    messages = await scene.stored("chat-7")
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"] * 2
     assert messages[4]["content"] == "and again?"
 

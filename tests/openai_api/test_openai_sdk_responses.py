@@ -240,7 +240,7 @@ async def test_an_approval_is_answered_in_a_history_that_is_sent_again(scene: Op
     assert kinds(again) == ["mcp_approval_request"]
     thread = again.conversation
     assert thread is not None
-    roles = [message["role"] for message in await scene.ag_ui_messages(thread.id)]
+    roles = [message["role"] for message in await scene.stored(thread.id)]
     assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant"]
 
 
@@ -254,7 +254,7 @@ async def test_a_chain_forks_where_it_is_continued_twice(scene: OpenAIScene) -> 
 
     assert first.conversation == second.conversation != other.conversation
     assert other.conversation is not None
-    messages = await scene.ag_ui_messages(other.conversation.id)
+    messages = await scene.stored(other.conversation.id)
     assert [message["content"] for message in messages] == ["one", "I heard: one", "three", "I heard: three"]
 
 
@@ -275,7 +275,7 @@ async def test_a_conversation_is_one_thread_for_all_of_its_responses(scene: Open
     items = [item async for item in scene.openai.conversations.items.list(conversation.id, order="asc")]
 
     assert [item.type for item in items] == ["message"] * 4
-    assert [message["content"] for message in await scene.ag_ui_messages(conversation.id)] == [
+    assert [message["content"] for message in await scene.stored(conversation.id)] == [
         "one", "I heard: one", "two", "I heard: two",
     ]  # fmt: skip
     with pytest.raises(openai.BadRequestError) as both:

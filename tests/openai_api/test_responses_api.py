@@ -15,7 +15,7 @@ MAP = {"type": "function", "name": "map"}
 @pytest.mark.parametrize("prefix", ["/v1", "/compatible-mode/v1"])
 async def test_the_sdk_gets_a_response_at_once_and_as_a_stream(tmp_path: Path, prefix: str) -> None:
     async with responses_gateway(tmp_path) as scene:
-        sdk = scene.sdk.with_options(base_url=scene.gateway.client.base_url + prefix)
+        sdk = scene.openai.with_options(base_url=scene.gateway.client.base_url + prefix)
         response = await sdk.responses.create(model="helper", input="you", metadata={"a": "b"}, instructions="Be kind.")
         async with sdk.responses.stream(model="helper", input="you") as stream:
             events = [event.type async for event in stream]
@@ -70,7 +70,7 @@ async def test_a_wrong_request_is_an_error_that_names_the_field(
 async def test_a_run_that_fails_is_an_error_that_is_not_to_be_sent_again(tmp_path: Path) -> None:
     async with responses_gateway(tmp_path) as scene:
         answer = await scene.post({"input": "fail"})
-        async with scene.sdk.responses.stream(model="helper", input="fail") as stream:
+        async with scene.openai.responses.stream(model="helper", input="fail") as stream:
             events = [event.type async for event in stream]
 
     assert answer.status_code == 503
@@ -82,7 +82,7 @@ async def test_a_run_that_fails_is_an_error_that_is_not_to_be_sent_again(tmp_pat
 
 async def test_a_response_in_the_background_is_under_way_at_once_and_goes_on_alone(tmp_path: Path) -> None:
     async with responses_gateway(tmp_path) as scene:
-        response = await scene.sdk.responses.create(model="helper", input="you", background=True)
+        response = await scene.openai.responses.create(model="helper", input="you", background=True)
         run = await scene.gateway.client.until_status(response.id, "completed")
         waiting = await scene.create(input="wait", background=True)
         followed = await scene.error(400, input="x", previous_response_id=waiting["id"])
@@ -133,7 +133,7 @@ async def test_a_limit_of_tool_calls_is_the_runs(tmp_path: Path) -> None:
 async def test_ids_of_another_owner_are_unknown(tmp_path: Path) -> None:
     keys = [{"name": name, "key": f"{name}-key-of-the-tests"} for name in ("alice", "bob")]
     async with responses_gateway(tmp_path, server={"api_keys": keys}) as scene:
-        alice, bob = (scene.sdk.with_options(api_key=key["key"]) for key in keys)
+        alice, bob = (scene.openai.with_options(api_key=key["key"]) for key in keys)
         first = await alice.responses.create(model="helper", input="you")
         assert first.conversation is not None
         with pytest.raises(openai.BadRequestError):

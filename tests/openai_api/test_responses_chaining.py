@@ -85,7 +85,7 @@ async def test_a_response_whose_last_item_was_deleted_is_gone_on_with_all_the_sa
 async def test_what_was_added_to_the_thread_since_stays_out(tmp_path: Path) -> None:
     async with responses_gateway(tmp_path) as scene:
         first = await scene.create(input="one")
-        await scene.sdk.conversations.items.create(thread_of(first), items=[{"role": "user", "content": "aside"}])
+        await scene.openai.conversations.items.create(thread_of(first), items=[{"role": "user", "content": "aside"}])
         second = await scene.create(input="two", previous_response_id=first["id"])
         said = [message["content"] for message in await scene.stored(thread_of(second))]
 
@@ -95,7 +95,7 @@ async def test_what_was_added_to_the_thread_since_stays_out(tmp_path: Path) -> N
 
 async def test_a_conversation_is_the_thread_itself(tmp_path: Path) -> None:
     async with responses_gateway(tmp_path) as scene:
-        conversation = await scene.sdk.conversations.create()
+        conversation = await scene.openai.conversations.create()
         first = await scene.create(input="one", conversation=conversation.id)
         second = await scene.create(input="two", conversation={"id": conversation.id})
         said = await scene.said(conversation.id)
@@ -214,7 +214,7 @@ async def test_a_persons_answer_goes_on_with_the_call(tmp_path: Path, approve: b
 async def test_a_persons_answer_counts_also_where_the_thread_went_on(tmp_path: Path) -> None:
     async with responses_gateway(tmp_path) as scene:
         response, question = await waiting(scene)
-        await scene.sdk.conversations.items.create(thread_of(response), items=[{"role": "user", "content": "aside"}])
+        await scene.openai.conversations.items.create(thread_of(response), items=[{"role": "user", "content": "aside"}])
         previous = response["id"]
         second = await scene.create(model="careful", input=[approval(question)], previous_response_id=previous)
 

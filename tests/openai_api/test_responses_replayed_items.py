@@ -106,8 +106,8 @@ async def test_an_item_of_another_thread_can_be_referred_to_and_one_of_the_same_
 
 async def test_a_message_of_a_conversation_can_be_referred_to(tmp_path: Path) -> None:
     async with responses_gateway(tmp_path) as scene:
-        conversation = await scene.sdk.conversations.create(items=[{"role": "user", "content": "one"}])
-        (item,) = (await scene.sdk.conversations.items.list(conversation.id)).data
+        conversation = await scene.openai.conversations.create(items=[{"role": "user", "content": "one"}])
+        (item,) = (await scene.openai.conversations.items.list(conversation.id)).data
         reference = {"type": "item_reference", "id": item.id}
         inside = await scene.create(input=[reference, user("two")], conversation=conversation.id)
         elsewhere = await scene.create(input=[reference, user("two")])
@@ -122,7 +122,7 @@ async def test_ids_lead_to_their_items_also_where_others_of_the_response_were_de
     async with responses_gateway(tmp_path) as scene:
         first = await scene.create(input="sum")
         thought, *_, answer = first["output"]
-        await scene.sdk.conversations.items.delete(thought["id"], conversation_id=thread_of(first))
+        await scene.openai.conversations.items.delete(thought["id"], conversation_id=thread_of(first))
         deleted = await scene.error(404, input=[{"id": thought["id"]}])
         second = await scene.create(input=[user("one"), {"id": answer["id"]}, user("two")], store=False)
         elsewhere = await scene.create(input=[{"id": answer["id"]}, user("two")], conversation=await new(scene))
@@ -134,7 +134,7 @@ async def test_ids_lead_to_their_items_also_where_others_of_the_response_were_de
 
 
 async def new(scene: ResponsesGateway) -> str:
-    return (await scene.sdk.conversations.create()).id
+    return (await scene.openai.conversations.create()).id
 
 
 async def test_what_a_response_wrote_for_something_else_is_not_taken_for_words(tmp_path: Path) -> None:
