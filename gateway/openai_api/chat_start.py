@@ -72,7 +72,7 @@ async def start_chat(
     known = await _thread_of(environment, caller, request, headers, settings)
     if named and known is not None:
         cache.keep(caller.owner, named, chat, request.read)
-    thread_id = known or new_thread_id(key)
+    thread_id = known or new_thread_id(key and run_id)
     form = _form(request, run_id, environment.now(), settings)
     remembered = {**form.remembered, **({DIGEST: digest} if key else {})}
     given = replace(

@@ -36,9 +36,9 @@ def new_run_id(prefix: Literal["resp_", "chatcmpl-"], idempotency_key: str = "")
     return prefix + new_digits(idempotency_key)
 
 
-def new_thread_id(idempotency_key: str = "") -> str:
+def new_thread_id(key: str = "") -> str:
     """The id of a thread that a request begins; a key gives the same one every time."""
-    return "conv_" + new_digits(idempotency_key and f"conversation {idempotency_key}")
+    return "conv_" + new_digits(key and f"conversation {key}")
 
 
 def item_id(kind: ItemKind, run_id: str, number: int) -> str:

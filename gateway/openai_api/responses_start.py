@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from gateway.access.callers import Caller
@@ -22,6 +23,7 @@ from gateway.openai_api.repeated_requests import DIGEST, KEY_HEADER, begun_befor
 from gateway.openai_api.responses_chain import Chain, check_outputs, find_chain
 from gateway.openai_api.responses_history import Recognition
 from gateway.openai_api.responses_items import ApprovalItem, SaidItem
+from gateway.openai_api.responses_output import Seal
 from gateway.openai_api.responses_references import StoredItems, answers_of, resolved
 from gateway.openai_api.responses_request import ResponsesRequest, read_request
 from gateway.openai_api.responses_resource import ORIGIN, EarlierCall, ResponseForm, form_of
@@ -37,11 +39,14 @@ _NAMES: Final = InputNames(run_id="Idempotency-Key", answers="input", response_f
 
 @dataclass(frozen=True, slots=True)
 class StartedResponse:
-    """A run that has begun. Close the viewer at the end. `form` is what its answer needs."""
+    """A run that has begun. Close the viewer at the end. `form` is what its answer needs, `seal` is for its reasoning
+    where that is sealed.
+    """
 
     viewer: Viewer
     form: ResponseForm
     stream: bool
+    seal: Seal | None
 
 
 async def start_response(
@@ -63,17 +68,18 @@ async def start_response(
         await environment.check_agent(caller, request.model)
     except NotFoundError:
         raise unknown_model(request.model) from None
+    seal = await _seal_for(environment, caller, request)
     key = headers.get(KEY_HEADER, "")
     run_id, digest = new_run_id("resp_", key), body_digest(body) if key else ""
     if key and (begun := await begun_before(environment, caller, run_id, digest)) is not None:
         viewer, record = begun
-        return StartedResponse(viewer, form_of(record), request.stream)
+        return StartedResponse(viewer, form_of(record), request.stream, seal)
     chain = await find_chain(environment, caller, request)
     said = await _said(environment, caller, request, chain)
     settings = environment.protocol_settings(caller, ResponsesSettings)
     form = ResponseForm(
         run_id,
-        new_thread_id(key),
+        new_thread_id(key and run_id),
         request.model,
         int(environment.now()),
         request.echoed,
@@ -89,12 +95,21 @@ async def start_response(
         there = replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
         try:
             viewer = await environment.start(caller, request.model, there.same_thread(), from_first=True)
-            return StartedResponse(viewer, there.form, request.stream)
+            return StartedResponse(viewer, there.form, request.stream, seal)
         except ConflictError as error:
             if error.code not in _TAKEN or chain.record is None or said.answers:
                 raise
     viewer = await environment.start(caller, request.model, plan.new_thread(), from_first=True)
-    return StartedResponse(viewer, form, request.stream)
+    return StartedResponse(viewer, form, request.stream, seal)
+
+
+async def _seal_for(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Seal | None:
+    """What seals the reasoning in the answer; None: nothing is sealed. It is there before the run begins, because a
+    client asks again where the store cannot give the key.
+    """
+    if not (request.encrypted or not request.store):
+        return None
+    return partial((await environment.shared(EnvelopeKey).envelopes()).seal, caller.owner)
 
 
 # --- what is said ----------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ Below: openai_api, protocol. https://platform.openai.com/docs/api-reference/resp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,9 +13,8 @@ from starlette.routing import BaseRoute, Route
 
 from gateway.access.callers import Caller
 from gateway.openai_api.api_document import openai_api, openai_operation
-from gateway.openai_api.reasoning_envelopes import EnvelopeKey
 from gateway.openai_api.responses_renderer import ResponseBody, ResponsesRenderer
-from gateway.openai_api.responses_resource import ResponseForm, response_object
+from gateway.openai_api.responses_resource import response_object
 from gateway.openai_api.responses_start import StartedResponse, start_response
 from gateway.openai_api.routes import (
     answer_json,
@@ -56,19 +54,11 @@ class _Endpoints:
                 begun = record.status is not RunStatus.QUEUED
                 return answer_json(response_object(form, "in_progress" if begun else "queued"), headers)
         kind = ResponsesRenderer if started.stream else ResponseBody
-        renderer = await self._renderer(kind, caller, form, shows_failure=in_background)
+        to_operator = self._environment.is_operators(caller)
+        renderer = kind(form, to_operator=to_operator, seal=started.seal, shows_failure=in_background)
         if started.stream:
             return rendered_stream(viewer, renderer, self._environment.streams, headers=headers)
         return await answer_with_body(request, viewer, renderer, headers)
-
-    async def _renderer(
-        self, kind: type[ResponsesRenderer], caller: Caller, form: ResponseForm, *, shows_failure: bool
-    ) -> ResponsesRenderer:
-        environment = self._environment
-        envelopes = await environment.shared(EnvelopeKey).envelopes() if form.seals else None
-        seal = None if envelopes is None else partial(envelopes.seal, caller.owner)
-        to_operator = environment.is_operators(caller)
-        return kind(form, to_operator=to_operator, seal=seal, shows_failure=shows_failure)
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:

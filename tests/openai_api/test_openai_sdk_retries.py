@@ -5,6 +5,7 @@ faults of a provider behind the agent.
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 from collections.abc import Mapping
 from pathlib import Path
@@ -181,6 +182,33 @@ async def test_an_idempotency_key_names_the_run(tmp_path: Path, surface: Surface
     assert {*both, later} == {later}
     assert other != later
     assert len(provider.requests) == 2
+
+
+async def test_one_key_names_a_thread_on_each_surface(tmp_path: Path) -> None:
+    key = {"Idempotency-Key": "order-1234"}
+    asked = [{"role": "user", "content": "hello"}]
+    async with openai_gateway(tmp_path, [WORDS]) as scene:
+        chat = await scene.post("/chat/completions", {"model": "words", "messages": asked}, **key)
+        response = await scene.post("/responses", {"model": "words", "input": asked}, **key)
+        threads = [answer.headers["x-thread-id"] for answer in (chat, response)]
+        stored = [await scene.stored(thread_id) for thread_id in threads]
+
+    assert threads[0] != threads[1]
+    assert [len(messages) for messages in stored] == [2, 2]
+
+
+async def test_nothing_begins_where_the_reasonings_key_cannot_be_read(tmp_path: Path) -> None:
+    private = {"model": "words", "input": "hello", "store": False}
+    one, other = ({"master_keys": [base64.b64encode(bytes([each]) * 32).decode()]} for each in (1, 2))
+    async with openai_gateway(tmp_path, [WORDS], server=one) as scene:
+        assert (await scene.post("/responses", private)).status_code == 200
+    async with openai_gateway(tmp_path, [WORDS], server=other) as scene:
+        conversation = await scene.openai.conversations.create()
+        refused = await scene.post("/responses", {**private, "conversation": conversation.id})
+        stored = await scene.stored(conversation.id)
+
+    assert refused.status_code == 503, refused.text
+    assert stored == []
 
 
 @every_surface
