@@ -203,6 +203,8 @@ REQUIRED = [
     "roles-nobody-knows",
     "openai-models",
     "openai-conversations",
+    "openai-conversation-busy",
+    "openai-late-approval",
     "responses-stored",
     "responses-background",
     "openai-errors",

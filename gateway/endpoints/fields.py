@@ -84,7 +84,8 @@ class Fields:
             return None
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= _MOST:
             return value
-        self.wrong(name, f"{self.called(name)} must be a whole number of at least {least}, not {_shown(value)}")
+        bounds = f"at most {_MOST}" if type(value) is int and value > _MOST else f"at least {least}"
+        self.wrong(name, f"{self.called(name)} must be a whole number of {bounds}, not {_shown(value)}")
         return None
 
     def real(self, name: str, least: float, most: float) -> float | None:

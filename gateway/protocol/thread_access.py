@@ -195,15 +195,22 @@ class ThreadAccess(AgentAccess):
         await self._runner.writes.remove(caller.owner, thread_id, message_ids)
 
     async def leave_messages(
-        self, caller: Caller, thread_id: str, left: Callable[[tuple[Message, ...]], tuple[Message, ...]]
+        self,
+        caller: Caller,
+        thread_id: str,
+        left: Callable[[tuple[Message, ...]], tuple[Message, ...]],
+        *,
+        waits: bool = True,
     ) -> None:
         """Leave of a thread's current version what `left` gives of its messages; as `remove_messages` otherwise.
+        `waits`: for the runs that are at work on the thread.
 
         Raises:
             NotFoundError: no such thread.
+            ConflictError: a run is at work on the thread.
             StoreError, UnavailableError: not now.
         """
-        await self._runner.writes.leave(caller.owner, thread_id, left)
+        await self._runner.writes.leave(caller.owner, thread_id, left, waits=waits)
 
     async def update_thread(self, caller: Caller, thread_id: str, change: ThreadChange) -> None:
         """Change what is told of a thread, also while a run is at work on it.

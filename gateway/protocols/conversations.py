@@ -96,7 +96,7 @@ class _Endpoints:
         includes_asked(request.query_params.multi_items())
         messages = named(read_added(await read_object(request)), request.headers.get(KEY_HEADER, ""))
         with conversation_named(thread_id), items_refused():
-            kept = await self._environment.append_messages(caller, thread_id, messages, waits=True)
+            kept = await self._environment.append_messages(caller, thread_id, messages)
         return answer_json(item_list([item.value for message in kept for item in message_items(message)]))
 
     async def item(self, request: Request) -> Response:
@@ -111,7 +111,7 @@ class _Endpoints:
         items = await self._items(caller, thread_id)
         item = item_with(items, thread_id, item_id)
         with conversation_named(thread_id):
-            await self._environment.leave_messages(caller, thread_id, without_item(items, item))
+            await self._environment.leave_messages(caller, thread_id, without_item(items, item), waits=False)
         return await self._conversation(caller, thread_id)
 
     async def _items(self, caller: Caller, thread_id: str, *, encrypted: bool = False) -> ThreadItems:

@@ -133,18 +133,23 @@ class ThreadWrites:
         await self.leave(owner, thread_id, left)
 
     async def leave(
-        self, owner: str, thread_id: str, left: Callable[[tuple[Message, ...]], tuple[Message, ...]]
+        self,
+        owner: str,
+        thread_id: str,
+        left: Callable[[tuple[Message, ...]], tuple[Message, ...]],
+        *,
+        waits: bool = True,
     ) -> None:
         """Leave of the thread's current version what `left` gives of its messages, without the results of calls that
-        are gone, once the runs before are done with the thread. No version keeps what goes. A thread that is not there
-        has no messages.
+        are gone. No version keeps what goes. A thread that is not there has no messages. `waits` as in `append`.
 
         Raises:
             NotFoundError: no such thread.
+            ConflictError: a run is at work on the thread.
             StoreError, UnavailableError: not now.
         """
         self._driver.check_open()
-        async with self._lines.visit(owner, thread_id, waits=True):
+        async with self._lines.visit(owner, thread_id, waits=waits):
             thread = await self._store.load_thread(owner, thread_id)
             stays = left(() if thread is None else thread.messages)
             if thread is None:

@@ -202,6 +202,7 @@ def test_messages_are_required(messages: JsonValue) -> None:
     [
         ({"n": 2}, "/n", "an agent gives one answer"),
         ({"n": 0}, "/n", "at least 1"),
+        ({"max_tokens": 10**12}, "/max_tokens", "at most 2147483647"),
         ({"logprobs": True}, "/logprobs", "leave it out"),
         ({"top_logprobs": 3}, "/top_logprobs", "leave it out"),
         ({"audio": {"voice": "alloy", "format": "wav"}}, "/audio", "answers are text"),

@@ -335,6 +335,27 @@ async def test_what_is_wrong_in_a_query_is_named(tmp_path: Path, query: str, par
     assert answer.json()["error"]["param"] == param
 
 
+async def test_items_change_only_while_no_run_is_at_work(tmp_path: Path) -> None:
+    async with openai_gateway(tmp_path) as scene:
+        client = scene.openai
+        made = await client.conversations.create(items=[user("before")])
+        (item,) = (await client.conversations.items.list(made.id)).data
+        working = await client.responses.create(model="slow", input="x", conversation=made.id, background=True)
+        with pytest.raises(openai.ConflictError) as added:
+            await client.conversations.items.create(made.id, items=[user("meanwhile")])
+        with pytest.raises(openai.ConflictError) as deleted:
+            await client.conversations.items.delete(str(item.id), conversation_id=made.id)
+        await client.responses.cancel(working.id)
+        await client.conversations.items.create(made.id, items=[user("after")])
+        await client.conversations.items.delete(str(item.id), conversation_id=made.id)
+        kept = await scene.stored(made.id)
+
+    for refused in (added.value, deleted.value):
+        assert refused.code == "thread_busy"
+        assert "x-should-retry" not in refused.response.headers, "it passes"
+    assert [message["content"] for message in kept if message["role"] == "user"] == ["x", "after"]
+
+
 async def test_what_other_protocols_note_of_a_thread_stays(tmp_path: Path) -> None:
     async with local_gateway(tmp_path, [HELPER], server=SERVER) as gateway, sdk(gateway) as client:
         memory = "/_plugins/_ml/memory"
