@@ -23,7 +23,7 @@ _ERRORS: Final = {
     "401": "A key is needed.",
     "403": "The caller may not do this.",
     "404": "There is none, or none of the caller's.",
-    "409": "The thread is busy, or the key of the request belongs to another one.",
+    "409": "The thread is busy, or its `Idempotency-Key` was sent with another request.",
     "413": "The body is larger than `server.max_body_bytes`, or larger than the key allows.",
     "415": "The body is not JSON by its Content-Type.",
     "429": "A limit of the caller's or of the model's provider is reached.",

@@ -45,8 +45,8 @@ def recognise(stored: Sequence[Message], sent: tuple[Message, ...]) -> tuple[Mes
 def common_beginning(
     stored: Sequence[Message], sent: Sequence[Message], start: tuple[int, int] = (0, 0)
 ) -> tuple[int, int]:
-    """How many of the thread's messages were recognised, and of how many of the sent ones they are the originals. What
-    is before `start` is recognised already, and ends with a person's message.
+    """How many of the thread's messages are recognised, and for how many of the sent ones they stand. What is before
+    `start` is recognised already, and ends with a person's message.
     """
     results = _Results(stored)
     known, new = start

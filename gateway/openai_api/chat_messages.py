@@ -24,7 +24,7 @@ WAITS: Final = "[Approval needed]"
 """Begins the text that says what a run waits for. It is no part of the thread."""
 
 BETWEEN: Final = "\n\n"
-"""What parts paragraphs."""
+"""What stands between two paragraphs."""
 
 _NOTE: Final = re.compile(r"(?:\A|\n\n)" + re.escape(WAITS))
 _TARGET: Final = re.compile(r"\]\([^()\s]*\)")

@@ -43,7 +43,7 @@ _INSTRUCTIONS: Final = ("system", "developer")
 
 @dataclass(frozen=True, slots=True)
 class ReadItems:
-    """A body's messages behind its leading instructions, and what was read of them. It ends with a whole request."""
+    """A body's messages behind its leading instructions, and what was read of them. Each call has its result."""
 
     items: Sequence[JsonValue]
     messages: tuple[Message, ...]

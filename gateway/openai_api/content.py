@@ -144,7 +144,7 @@ def _bare_file(data: str, title: str | None) -> MediaBlock:
 
 
 def _data_source(url: str) -> Base64Source | None:
-    """The data that a `data:` URL holds; None: it is none."""
+    """The data that a `data:` URL holds; None: it is no such URL."""
     head, comma, data = url[len("data:") :].partition(",")
     if not (comma and url[: len("data:")].lower() == "data:"):
         return None

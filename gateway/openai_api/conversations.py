@@ -79,8 +79,8 @@ def _messages(fields: OpenAIFields) -> tuple[Message, ...]:
         if isinstance(item, SaidItem):
             messages += item.messages
         else:
-            what = "a stored item can stand" if isinstance(item, ReferenceItem) else "a question is answered"
-            fields.wrong_at(item.at[1:], f"{what} in the input of a response alone")
+            what = "a reference to a stored item" if isinstance(item, ReferenceItem) else "an answer to a question"
+            fields.wrong_at(item.at[1:], f"only the input of a response can have {what}")
     return tuple(messages)
 
 

@@ -8,7 +8,7 @@ https://platform.openai.com/docs/api-reference/responses-streaming (November 202
 
 `sequence_number` counts the frames from 0, so a client goes on behind the last number that it has; the last frame is
 `[DONE]`, without one. Each item is added, grows and is done; `response.completed`, `.incomplete` or `.failed` has them
-all once more. Words are done behind their end, at the next event that is shown: only that tells whether a failure or a
+all once more. Words that have ended are done at the next event that is shown: only that tells whether a failure or a
 cancel cut them off.
 
 Words that are taken back stay in the deltas that were sent: there is no event that removes them. What replaces them

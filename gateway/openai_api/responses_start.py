@@ -60,8 +60,8 @@ async def start_response(
     """Begin the run that a body asks for; a repeated request with an Idempotency-Key gets its earlier run.
 
     Raises:
-        GatewayError: as `read_request`, `find_chain`, `resolved`, `answers_of`, `check_outputs` and
-            `ProtocolEnvironment.start`; NotFoundError for an unknown model.
+        GatewayError: as `read_request`, `find_chain`, `resolved`, `answers_of`, `check_outputs`,
+            `EnvelopeKey.envelopes` and `ProtocolEnvironment.start`; NotFoundError for an unknown model.
     """
     request = read_request(body)
     try:
@@ -77,19 +77,7 @@ async def start_response(
     chain = await find_chain(environment, caller, request)
     said = await _said(environment, caller, request, chain)
     settings = environment.protocol_settings(caller, ResponsesSettings)
-    form = ResponseForm(
-        run_id,
-        new_thread_id(key and run_id),
-        request.model,
-        int(environment.now()),
-        request.echoed,
-        store=request.store,
-        background=request.background,
-        backend_tools=settings.backend_tools,
-        approvals=settings.approvals,
-        encrypted=request.encrypted,
-        earlier=said.earlier,
-    )
+    form = _form(request, run_id, new_thread_id(key and run_id), environment.now(), settings, said.earlier)
     plan = _Plan(request, chain, said, form, digest, request_id)
     if chain is not None and _goes_on(chain, request, said.answers):
         there = replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
@@ -202,6 +190,29 @@ def _goes_on(chain: Chain, request: ResponsesRequest, answers: Sequence[Interrup
         return True
     # what is not to be stored stays apart from what is
     return chain.is_short_lived is not request.store and (chain.replays or chain.is_last)
+
+
+def _form(
+    request: ResponsesRequest,
+    run_id: str,
+    thread_id: str,
+    now: float,
+    settings: ResponsesSettings,
+    earlier: tuple[EarlierCall, ...],
+) -> ResponseForm:
+    return ResponseForm(
+        run_id,
+        thread_id,
+        request.model,
+        int(now),
+        request.echoed,
+        store=request.store,
+        background=request.background,
+        backend_tools=settings.backend_tools,
+        approvals=settings.approvals,
+        encrypted=request.encrypted,
+        earlier=earlier,
+    )
 
 
 @dataclass(frozen=True, slots=True)

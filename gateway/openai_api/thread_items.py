@@ -3,8 +3,9 @@
 Below: responses_renderer, run_events, media_out. Above: conversations, responses_stored. Pure.
 
 What a run added are the items of its response, with their ids. They are counted anew each time, so where one is
-deleted, the messages of the others note theirs. Any other message's item has the message's id, and a call of it is an
-item of its own, `fc_<call id>`: what clients said, and answers of runs that were forgotten or that a fork took over.
+deleted, the messages of the others note the ids of theirs. Any other message's item has the message's id, and a call of
+it is an item of its own, `fc_<call id>`: what clients said, and answers of runs that were forgotten or that a fork took
+over.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def _spec(tool: OpenAIFields) -> ToolSpec | None:
 
 
 def _names_own_tools(tool: OpenAIFields) -> bool:
-    """Whether it names tools that the agent has by itself: no server is to be asked for any.
+    """Whether it stands for tools that the agent has already: it names no server that is to be asked for them.
 
     openai-agents takes a question about a call of a backend tool only from an agent to which such a tool was given.
     """

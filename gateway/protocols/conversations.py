@@ -188,7 +188,7 @@ _API = openai_api(
             "addConversationItems",
             "Add to a conversation",
             body="`items`, up to 20.",
-            result="They as they are kept, with their ids.",
+            result="The items as they are kept, with their ids.",
             parameters=["conversation"],
         ),
         openai_operation(
