@@ -5,7 +5,7 @@ Below: responses_renderer, reasoning_envelopes, protocol. Above: thread_items, r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,11 +22,11 @@ from gateway.store import RunRecord
 @dataclass(frozen=True, slots=True)
 class ResponseView:
     """`settings` hold for runs of other protocols; a response is shown as it was. `encrypted`: with sealed reasoning,
-    whatever the response's request said.
+    whatever the response's request said. `seal` is None where nothing is sealed.
     """
 
     settings: ResponsesSettings
-    seal: Seal
+    seal: Seal | None
     to_operator: bool
     encrypted: bool = False
 
@@ -49,10 +49,16 @@ class ResponseView:
         )
 
 
-async def view_of(environment: ProtocolEnvironment, caller: Caller, *, encrypted: bool = False) -> ResponseView:
-    """How this caller is shown responses."""
-    envelopes = await environment.shared(EnvelopeKey).envelopes()
+async def view_of(
+    environment: ProtocolEnvironment, caller: Caller, runs: Iterable[RunRecord], *, encrypted: bool = False
+) -> ResponseView:
+    """How this caller is shown these runs.
+
+    Raises:
+        StoreError, UnavailableError: reasoning is to be sealed, and the key cannot be read.
+    """
+    seal = None
+    if encrypted or any(form_of(run).seals for run in runs):
+        seal = partial((await environment.shared(EnvelopeKey).envelopes()).seal, caller.owner)
     settings = environment.protocol_settings(caller, ResponsesSettings)
-    return ResponseView(
-        settings, partial(envelopes.seal, caller.owner), environment.is_operators(caller), encrypted=encrypted
-    )
+    return ResponseView(settings, seal, environment.is_operators(caller), encrypted=encrypted)

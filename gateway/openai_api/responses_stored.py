@@ -42,7 +42,7 @@ class StoredResponses:
     async def _shown(
         self, caller: Caller, record: RunRecord, *, encrypted: bool = False, again: bool = True
     ) -> JsonObject:
-        view = await view_of(self._environment, caller, encrypted=encrypted)
+        view = await view_of(self._environment, caller, [record], encrypted=encrypted)
         renderer = view.renderer(record, await self._earlier(caller, record), dated=True)
         if (viewer := await self._watch(caller, record.client_id)) is None:
             return await self._from_thread(caller, record, view)
@@ -66,7 +66,7 @@ class StoredResponses:
             InvalidRequestError: 400, it has no event of that number.
         """
         record = await self._record(caller, response_id)
-        view = await view_of(self._environment, caller, encrypted=encrypted)
+        view = await view_of(self._environment, caller, [record], encrypted=encrypted)
         earlier = await self._earlier(caller, record)
         if after is not None:
             await self._check_reaches(caller, record, view.renderer(record, earlier), after)

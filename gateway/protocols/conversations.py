@@ -119,7 +119,7 @@ class _Endpoints:
             messages = (await self._environment.messages(caller, thread_id, limit=_WHOLE_THREAD)).items
             runs = (await self._environment.thread_runs(caller, thread_id, limit=_WHOLE_THREAD)).items
         brought = await self._environment.message_runs(caller, thread_id)
-        return ThreadItems(messages, brought, runs, await view_of(self._environment, caller, encrypted=encrypted))
+        return ThreadItems(messages, brought, runs, await view_of(self._environment, caller, runs, encrypted=encrypted))
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:

@@ -202,11 +202,15 @@ async def test_nothing_begins_where_the_reasonings_key_cannot_be_read(tmp_path: 
     one, other = ({"master_keys": [base64.b64encode(bytes([each]) * 32).decode()]} for each in (1, 2))
     async with openai_gateway(tmp_path, [WORDS], server=one) as scene:
         assert (await scene.post("/responses", private)).status_code == 200
+        plain = await scene.openai.responses.create(model="words", input="hello")
     async with openai_gateway(tmp_path, [WORDS], server=other) as scene:
         conversation = await scene.openai.conversations.create()
         refused = await scene.post("/responses", {**private, "conversation": conversation.id})
         stored = await scene.stored(conversation.id)
+        read = await scene.openai.responses.retrieve(plain.id)
+        sealed = await scene.http.get(f"/v1/responses/{plain.id}?include=reasoning.encrypted_content")
 
+    assert (read.output_text, sealed.status_code) == (plain.output_text, 503)
     assert refused.status_code == 503, refused.text
     assert stored == []
 
