@@ -44,8 +44,6 @@ class ClosedProtocols:
         for route, protocol in self._routes:
             if route.matches(scope)[0] is Match.FULL:
                 if protocol.is_off(off):
-                    names = " and ".join(f"protocols.{name}" for name in protocol.settings)
-                    raise ForbiddenError(
-                        f"this key may not use it: {names} is false for the key", code="protocol_not_allowed"
-                    )
+                    why = " and ".join(f"protocols.{name} is false" for name in protocol.settings)
+                    raise ForbiddenError(f"this key may not use it: {why} for the key", code="protocol_not_allowed")
                 return

@@ -335,8 +335,8 @@ def _waits_for(outcome: Outcome) -> str:
         return ""
     questions = " ".join(each.message for each in outcome.interrupts)
     return (
-        f"{WAITS} {questions} Answer over AG-UI, or with a key that may approve (POST /approvals). The agent goes on "
-        "once that is decided: write here again then."
+        f"{WAITS} {questions} Answer over AG-UI, or with a key that may approve (GET /approvals lists the calls that "
+        "wait, POST /approvals/{id} answers one). The agent goes on once that is decided: write here again then."
     )
 
 

@@ -264,7 +264,8 @@ def test_an_approval_that_waits_is_told_in_words_as_the_end_of_the_content() -> 
         content = message(events)["content"]
         assert content == said(events)
         assert "The tool 'refund' needs your approval" in content
-        assert "POST /approvals" in content
+        assert "POST /approvals/{id}" in content
+        assert "GET /approvals " in content
         assert content.startswith("One moment.\n\n" if before else "[Approval needed]")
 
 

@@ -60,6 +60,8 @@ async def test_a_key_may_not_use_what_is_off_for_it(tmp_path: Path, path: str, f
         status, body = await ask(gateway, path)
         assert status == 403
         assert "is false for the key" in form(body)
+        assert "responses is false" in form(body) or not path.startswith("/v1")
+        assert "chat_completions is false" in form(body) or not path.startswith("/v1")
         if path.startswith("/v1"):
             assert (body["error"]["type"], body["error"]["code"]) == ("permission_error", "protocol_not_allowed")
         assert (await ask(gateway, path, BOB))[0] == 200
