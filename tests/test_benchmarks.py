@@ -48,7 +48,7 @@ async def test_every_measurement_gives_its_rows(tmp_path: Path) -> None:
     rows: list[Row] = []
     async with running_servers(tmp_path, NO_PINNING) as servers:
         await Benchmarks(servers, TINY, rows.append).run()
-    assert len({row.name for row in rows}) == len(rows) == 37
+    assert len({row.name for row in rows}) == len(rows) == 38
     judged = [row for row in rows if "idle" not in row.name]
     assert all(row.gateway > 0 and row.bare > 0 for row in judged), rows
 

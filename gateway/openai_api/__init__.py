@@ -14,6 +14,7 @@ media_out.py     media as markdown
 usage.py         the tokens of a run
 routes.py        prefixes, bodies, answers and headers of the routes*
 repeated_requests.py   the run that an earlier request with the same Idempotency-Key began*
+input_cache.py   what was read and recognised of a conversation's last request*
 api_document.py  the operations in the API document
 
 Chat Completions:
@@ -21,7 +22,6 @@ Chat Completions:
 chat_request.py        the body
 chat_messages.py       what a run said, as one message; whether a client's copy of it is the same
 chat_history.py        recognises a history that is sent again
-chat_input_cache.py    what was read and recognised of a thread's last request*
 chat_start.py          begins the run, on its thread*
 backend_tools.py       backend tools' work as text
 chat_renderer.py       a run as chunks, or as a chat completion

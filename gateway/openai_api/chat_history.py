@@ -46,7 +46,7 @@ def common_beginning(
     stored: Sequence[Message], sent: Sequence[Message], start: tuple[int, int] = (0, 0)
 ) -> tuple[int, int]:
     """How many of the thread's messages are recognised, and for how many of the sent ones they stand. What is before
-    `start` is recognised already, and ends with a person's message.
+    `start` is recognised already, ends with a person's message, and shares no call with the rest.
     """
     results = _Results(stored)
     known, new = start

@@ -5,6 +5,7 @@ Below: chat_request, chat_history, chat_renderer, protocol. Above: the protocol 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -12,15 +13,15 @@ from typing import Final
 from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InputNames
 from gateway.errors import InvalidRequestError, NotFoundError
-from gateway.messages import JsonObject, Message
+from gateway.messages import Message
 from gateway.openai_api.chat_history import common_beginning
-from gateway.openai_api.chat_input_cache import ChatInputCache, KnownChat
 from gateway.openai_api.chat_renderer import ChatForm, form_of
-from gateway.openai_api.chat_request import ChatRequest, read_chat_request
+from gateway.openai_api.chat_request import ChatRequest, ReadItems, read_chat_request
 from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.ids import new_run_id, new_thread_id, place_of
+from gateway.openai_api.input_cache import InputCache, KnownInput
 from gateway.openai_api.repeated_requests import DIGEST, KEY_HEADER, begun_before, body_digest
-from gateway.openai_api.routes import THREAD_HEADER, header_text, run_headers
+from gateway.openai_api.routes import THREAD_HEADER, expect_object, header_text, run_headers
 from gateway.openai_api.settings import ChatSettings
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
@@ -28,6 +29,7 @@ from gateway.runs.viewer import Viewer
 _ORIGIN: Final = "chat_completions"
 _LONGEST_ID: Final = 256
 _NAMES: Final = InputNames(run_id="Idempotency-Key", instructions="messages")
+_NOTED_THREAD: Final = re.compile(rb'"thread_id": ?"([^"\\]{1,256})"')
 _COMPARED: Final = 20  # messages of a thread of which a request may be no part
 
 
@@ -44,9 +46,9 @@ class StartedChat:
 async def start_chat(
     environment: ProtocolEnvironment,
     caller: Caller,
-    body: JsonObject,
+    content: bytes,
     headers: Mapping[str, str],
-    cache: ChatInputCache,
+    cache: InputCache[ReadItems],
     *,
     request_id: str = "",
 ) -> StartedChat:
@@ -54,11 +56,13 @@ async def start_chat(
     changes no result.
 
     Raises:
-        GatewayError: as `read_chat_request` and `ProtocolEnvironment.start`; NotFoundError for an unknown model.
+        GatewayError: as `expect_object`, `read_chat_request` and `ProtocolEnvironment.start`; NotFoundError for an
+            unknown model.
     """
     settings = environment.protocol_settings(caller, ChatSettings)
-    named = _named_thread(headers, body, settings)
+    named = _named_thread(headers, content, settings)
     chat = cache.find(caller.owner, named)
+    body = expect_object(chat.parsed(content))
     request = read_chat_request(body, chat.read)
     try:
         await environment.check_agent(caller, request.model)
@@ -71,7 +75,7 @@ async def start_chat(
         return _started(viewer, form_of(record), record.thread_id, request)
     known = await _thread_of(environment, caller, request, headers, settings)
     if named and known is not None:
-        cache.keep(caller.owner, named, chat, request.read)
+        cache.keep(caller.owner, named, chat, request.read, body, content)
     thread_id = known or new_thread_id(key and run_id)
     form = _form(request, run_id, environment.now(), settings)
     remembered = {**form.remembered, **({DIGEST: digest} if key else {})}
@@ -89,7 +93,7 @@ def _started(viewer: Viewer, form: ChatForm, thread_id: str, request: ChatReques
     return StartedChat(viewer, form, request.stream, run_headers(thread_id, form.id))
 
 
-def _input(request: ChatRequest, chat: KnownChat, run_id: str, thread_id: str) -> AgentInput:
+def _input(request: ChatRequest, chat: KnownInput[ReadItems], run_id: str, thread_id: str) -> AgentInput:
     return AgentInput(
         thread_id,
         run_id,
@@ -118,12 +122,13 @@ def _form(request: ChatRequest, run_id: str, now: float, settings: ChatSettings)
     )
 
 
-def _named_thread(headers: Mapping[str, str], body: JsonObject, settings: ChatSettings) -> str:
+def _named_thread(headers: Mapping[str, str], content: bytes, settings: ChatSettings) -> str:
     """What seems to name the thread: only where to look for what is known of it. Empty: nothing does."""
-    metadata = body.get("metadata")
-    noted = metadata.get("thread_id") if isinstance(metadata, dict) else None
     sent = (header_text(headers, name) for name in (THREAD_HEADER, *settings.thread_headers))
-    return next(filter(None, (*sent, noted if isinstance(noted, str) else "")), "")
+    if named := next(filter(None, sent), ""):
+        return named
+    noted = _NOTED_THREAD.match(content, max(0, content.rfind(b'"thread_id"')))
+    return "" if noted is None else noted[1].decode("utf-8", "replace")
 
 
 async def _thread_of(

@@ -68,12 +68,11 @@ async def find_chain(environment: ProtocolEnvironment, caller: Caller, request: 
         return await _behind_response(environment, caller, request)
     if request.conversation is not None:
         return await _of_conversation(environment, caller, request.conversation)
-    replayed = [item for item in request.items if not isinstance(item, ApprovalItem)]
     for run_id in islice(_own_runs(request.items), _MOST_TRIED):
         try:
             record = await environment.run(caller, run_id)
             if record.status.ended and record.thread_length is not None:
-                replays = run_id in _own_runs(replayed)
+                replays = run_id in _own_runs(request.items, answers=False)
                 return await _behind(environment, caller, record, request, replays=replays)
         except NotFoundError:
             continue
@@ -153,10 +152,14 @@ async def _of_conversation(environment: ProtocolEnvironment, caller: Caller, thr
     return Chain(thread, head.messages, await environment.interrupts(caller, thread_id))
 
 
-def _own_runs(items: Sequence[InputItem]) -> Iterator[str]:
-    """The runs that the items came from, the last first; each of them once."""
+def _own_runs(items: Sequence[InputItem], *, answers: bool = True) -> Iterator[str]:
+    """The runs that the items came from, the last first; each of them once. Without `answers`, those to questions do
+    not count.
+    """
     seen: set[str] = set()
     for item in reversed(items):
+        if not answers and isinstance(item, ApprovalItem):
+            continue
         for item_id in _ids_of(item):
             if (place := place_of(item_id)) is not None and place.run_id not in seen:
                 seen.add(place.run_id)

@@ -1,4 +1,4 @@
-"""Recognises a thread's messages in the items that a client of Responses sends again: an `AgentInput.recognition`.
+"""Recognises a thread's messages in the items that a client of Responses sends again.
 
 Below: messages. Above: responses_start. Pure. A client replays what it was shown: not the messages' ids, not the calls
 of hidden tools, perhaps no reasoning. So a message is recognised by what must be the same: the words of users and of
@@ -23,21 +23,26 @@ class _Marks(NamedTuple):
     places: list[int]
 
 
-class Recognition:
-    """`recognised`, which a run asks several times before it begins; it looks once."""
-
-    def __init__(self) -> None:
-        self._asked: tuple[Sequence[Message], tuple[Message, ...]] = ((), ())
-        self._found: tuple[Message, ...] = ()
-
-    def __call__(self, stored: Sequence[Message], sent: tuple[Message, ...]) -> tuple[Message, ...]:
-        if self._asked != (stored, sent):
-            self._asked, self._found = (stored, sent), recognised(stored, sent)
-        return self._found
-
-
-def recognised(stored: Sequence[Message], sent: tuple[Message, ...]) -> tuple[Message, ...]:
+def recognised(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[Message, ...]:
     """What was sent, with the thread's own messages in place of their copies."""
+    known, new = common_beginning(stored, sent)
+    return (*stored[:known], *sent[new:])
+
+
+def common_beginning(
+    stored: Sequence[Message], sent: Sequence[Message], start: tuple[int, int] = (0, 0)
+) -> tuple[int, int]:
+    """How many of the thread's messages are recognised, and for how many of the sent ones they stand. What is before
+    `start` is recognised already, ends with a person's message, and shares no call with the rest.
+    """
+    known, new = start[0] - 1, start[1] - 1  # that message says where the rest begins
+    if known < 0 or new < 0:
+        return _common_beginning(stored, sent)
+    end, rest = _common_beginning(stored[known:], sent[new:])
+    return known + end, new + rest
+
+
+def _common_beginning(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[int, int]:
     shown = _shown_calls(stored, sent)
     kept, told = _marks(stored, shown), _marks(sent, shown)
     same = _same(kept, told)
@@ -50,7 +55,7 @@ def recognised(stored: Sequence[Message], sent: tuple[Message, ...]) -> tuple[Me
     rest = told.places[same - 1] + 1 if same else 0
     if end == len(stored) or (end and _is_users(stored[end])):
         rest = _behind_copies(sent, rest, told.places[same] if same < len(told.places) else len(sent))
-    return (*stored[:end], *sent[rest:])
+    return end, rest
 
 
 def _shown_calls(stored: Sequence[Message], sent: Sequence[Message]) -> set[str]:

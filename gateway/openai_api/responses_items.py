@@ -6,8 +6,9 @@ https://platform.openai.com/docs/api-reference/responses/create (November 2026)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -32,13 +33,14 @@ from gateway.openai_api.fields import OpenAIFields, shown
 @dataclass(frozen=True, slots=True)
 class SaidItem:
     """An item that says something itself. `item_id` is empty where it has none; `at` is its JSON pointer. `sealed` is
-    the `encrypted_content` of its one message, a reasoning.
+    the `encrypted_content` of its one message, a reasoning. `plain`: it is one text, and stands for nothing else.
     """
 
     at: str
     messages: tuple[Message, ...]
     item_id: str = ""
     sealed: str = ""
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +61,51 @@ class ApprovalItem:
     reason: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ReadInput:
+    """The items of a body, and what was read of each. `plain` are the messages of those up to the first that is not."""
+
+    items: Sequence[JsonValue]
+    read: tuple[InputItem, ...]
+    plain: tuple[Message, ...] = ()
+
+
 InputItem: TypeAlias = SaidItem | ReferenceItem | ApprovalItem
 
 _ROLES: Final[Mapping[str, Role]] = MappingProxyType(
     {"user": "user", "assistant": "assistant", "system": "system", "developer": "developer"}
 )
 _TEXTS: Final = ("input_text", "output_text", "text")
+_QUESTION: Final = '"mcp_approval_response"'  # stands in what asks a person by words alone
 _REFERENCE: Final = "item_reference"
 _PICTURES: Final = MappingProxyType({name: f"image/{name}" for name in ("png", "jpeg", "webp", "gif")})
 _DEFAULT_PICTURE: Final = "image/png"
 
 
-def read_input(fields: OpenAIFields, name: str = "input") -> tuple[InputItem, ...]:
-    """The items in a member of a body; a text is one user message. What is wrong is noted."""
+def read_input(fields: OpenAIFields, name: str = "input", known: ReadInput | None = None) -> tuple[InputItem, ...]:
+    """The items in a member of a body; a text is one user message. What is wrong is noted. What is `known` is not read
+    again; that changes no result, but the messages' ids.
+    """
     value = fields.value.get(name)
     if isinstance(value, str):
         return (SaidItem(fields.pointer(name), (_message("user", (TextBlock(value),)),)),)
     if value is not None and not isinstance(value, list):
         fields.wrong(name, f"{name} must be a string or an array of items, not {json_kind(value)}")
         return ()
-    at = fields.pointer(name)
+    at, given = fields.pointer(name), value or []
+    before = known.read if known is not None and given[: len(known.items)] == known.items else ()
     items = (
-        _usual(item, f"{at}/{place}") or _unusual(fields, name, place, item) for place, item in enumerate(value or ())
+        _usual(item, f"{at}/{place}") or _unusual(fields, name, place, item)
+        for place, item in enumerate(given[len(before) :], len(before))
     )
-    return tuple(item for item in items if item is not None)
+    return (*before, *(item for item in items if item is not None))
+
+
+def plain_messages(read: Sequence[InputItem], known: ReadInput | None = None) -> tuple[Message, ...]:
+    """The messages of the plain items up to the first that is not; `known` as for `read_input`."""
+    before = known.plain if known is not None and read[: len(known.read)] == known.read else ()
+    plain = takewhile(lambda item: isinstance(item, SaidItem) and item.plain, read[len(before) :])
+    return (*before, *(message for item in plain if isinstance(item, SaidItem) for message in item.messages))
 
 
 def _usual(item: JsonValue, at: str) -> SaidItem | None:
@@ -96,7 +119,13 @@ def _usual(item: JsonValue, at: str) -> SaidItem | None:
         return None
     if item_id is not None and type(item_id) is not str:
         return None
-    return SaidItem(at, (_message(_ROLES[role], (TextBlock(content),)),), item_id or "")
+    message, item_id = _message(_ROLES[role], (TextBlock(content),)), item_id or ""
+    return SaidItem(at, (message,), item_id, plain=not (item_id and may_stand_for_another(content)))
+
+
+def may_stand_for_another(text: str) -> bool:
+    """Whether a text of an item with an id may be what a response showed in place of a medium, or of a question."""
+    return _QUESTION in text or (text.endswith((")", "]")) and text.startswith(("![", "[")))
 
 
 def _unusual(fields: OpenAIFields, name: str, place: int, item: JsonValue) -> InputItem | None:

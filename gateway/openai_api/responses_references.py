@@ -29,7 +29,7 @@ from gateway.messages import (
 from gateway.openai_api.errors import wrong
 from gateway.openai_api.ids import ItemPlace, place_of
 from gateway.openai_api.responses_chain import Chain, approval_gone
-from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
+from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem, may_stand_for_another
 from gateway.openai_api.run_events import blocks_in_order
 from gateway.openai_api.thread_items import noted_ids
 from gateway.protocol import ProtocolEnvironment
@@ -41,7 +41,6 @@ _KINDS: Final[Mapping[type[ContentBlock], Sequence[str]]] = {
     ToolResult: ("fco",),
     **dict.fromkeys((ImageBlock, AudioBlock, VideoBlock, DocumentBlock), ("msg", "ig")),
 }
-_QUESTION: Final = '"mcp_approval_response"'  # stands in what asks a person by words alone
 
 
 class StoredItem(NamedTuple):
@@ -172,7 +171,7 @@ def _alone(item: StoredItem, items: ItemsByNumber) -> list[Message]:
 
 async def _as_stored(item: SaidItem, stored: StoredItems) -> list[SaidItem]:
     """The item as its thread has it, if a response showed something else as words: a medium, or a note of its own."""
-    if not (item.item_id and any(_may_stand_for_another(message.text) for message in item.messages)):
+    if not (item.item_id and any(may_stand_for_another(message.text) for message in item.messages)):
         return [item]
     place = place_of(item.item_id)
     items = {} if place is None else await stored.of(place.run_id)
@@ -181,10 +180,6 @@ async def _as_stored(item: SaidItem, stored: StoredItems) -> list[SaidItem]:
     if (there := items.get(place.number)) is None:
         return []  # a question to a person is no part of the thread
     return [item if isinstance(there.block, TextBlock) else replace(item, messages=tuple(_alone(there, items)))]
-
-
-def _may_stand_for_another(text: str) -> bool:
-    return _QUESTION in text or (text.endswith((")", "]")) and text.startswith(("![", "[")))
 
 
 async def _is_known(item: SaidItem, known: set[str], calls: set[str], stored: StoredItems) -> bool:
@@ -210,9 +205,11 @@ async def answers_of(
         InvalidRequestError: there is no such question.
         ConflictError: it is not open any more.
     """
+    if not (given := _new_answers(items)):
+        return ()
     answers = []
     calls = {call.call_id for message in chain.messages for call in message.tool_calls} if chain else set()
-    for item in _new_answers(items):
+    for item in given:
         call_id = await _asked_call(item, calls, stored)
         asked = next((each for each in chain.interrupts if each.call_id == call_id), None) if chain else None
         if asked is None:

@@ -17,7 +17,7 @@ from gateway.openai_api.fields import OpenAIFields
 from gateway.openai_api.generation import read_generation
 from gateway.openai_api.includes import ENCRYPTED, read_includes
 from gateway.openai_api.metadata import read_metadata
-from gateway.openai_api.responses_items import InputItem, read_input
+from gateway.openai_api.responses_items import InputItem, ReadInput, read_input
 from gateway.openai_api.tools import read_tool_choice, read_tools
 from gateway.wishes.run_wishes import RunWishes, WishedLimits
 
@@ -49,11 +49,15 @@ _ECHOED: Final = (
 _OFFERED_NOT: Final = ("prompt", "logprobs")
 
 
-def read_request(body: JsonObject) -> ResponsesRequest:
-    """The request that a body is. Raises InvalidRequestError (400), which names all wrong fields."""
+def read_request(body: JsonObject, known: ReadInput | None = None) -> ResponsesRequest:
+    """The request that a body is; `known` as for `read_input`.
+
+    Raises:
+        InvalidRequestError: 400; it names all wrong fields.
+    """
     fields = OpenAIFields(body)
     model = fields.required("model", filled=True)
-    items = read_input(fields)
+    items = read_input(fields, known=known)
     specs = read_tools(fields)
     allowed, choice = read_tool_choice(fields, specs)
     wishes = RunWishes(

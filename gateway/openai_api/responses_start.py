@@ -6,6 +6,7 @@ Below: responses_request, responses_chain, responses_references, protocol. Above
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,21 +19,24 @@ from gateway.history.model_view import open_calls
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.ids import item_id, new_run_id, new_thread_id, place_of
+from gateway.openai_api.input_cache import InputCache, KnownInput
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
 from gateway.openai_api.repeated_requests import DIGEST, KEY_HEADER, begun_before, body_digest
 from gateway.openai_api.responses_chain import Chain, check_outputs, find_chain
-from gateway.openai_api.responses_history import Recognition
-from gateway.openai_api.responses_items import ApprovalItem, SaidItem
+from gateway.openai_api.responses_items import ApprovalItem, ReadInput, SaidItem, plain_messages
 from gateway.openai_api.responses_output import Seal
 from gateway.openai_api.responses_references import StoredItems, answers_of, resolved
 from gateway.openai_api.responses_request import ResponsesRequest, read_request
 from gateway.openai_api.responses_resource import ORIGIN, EarlierCall, ResponseForm, form_of
+from gateway.openai_api.routes import expect_object
 from gateway.openai_api.settings import ResponsesSettings
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
 
 logger = logging.getLogger(__name__)
 
+_RUN: Final = re.compile(rb"_(resp_[0-9a-f]{32})_")
+_SEARCHED_BYTES: Final = 256 * 1024
 _TAKEN: Final = frozenset({"thread_busy", "stale_history"})
 _NAMES: Final = InputNames(run_id="Idempotency-Key", answers="input", response_format="text/format")
 
@@ -52,18 +56,26 @@ class StartedResponse:
 async def start_response(
     environment: ProtocolEnvironment,
     caller: Caller,
-    body: JsonObject,
+    content: bytes,
     headers: Mapping[str, str],
+    cache: InputCache[ReadInput],
     *,
     request_id: str = "",
 ) -> StartedResponse:
-    """Begin the run that a body asks for; a repeated request with an Idempotency-Key gets its earlier run.
+    """Begin the run that a body asks for; a repeated request with an Idempotency-Key gets its earlier run. The `cache`
+    changes no result.
 
     Raises:
-        GatewayError: as `read_request`, `find_chain`, `resolved`, `answers_of`, `check_outputs`,
+        GatewayError: as `expect_object`, `read_request`, `find_chain`, `resolved`, `answers_of`, `check_outputs`,
             `EnvelopeKey.envelopes` and `ProtocolEnvironment.start`; NotFoundError for an unknown model.
     """
-    request = read_request(body)
+    named = _first_run(content)
+    known = cache.find(caller.owner, named)
+    body = expect_object(known.parsed(content))
+    goes_behind = bool(body.get("previous_response_id") or body.get("conversation"))
+    before = None if goes_behind else known.read
+    request = read_request(body, before)
+    plain = () if goes_behind else plain_messages(request.items, before)
     try:
         await environment.check_agent(caller, request.model)
     except NotFoundError:
@@ -75,10 +87,12 @@ async def start_response(
         viewer, record = begun
         return StartedResponse(viewer, form_of(record), request.stream, seal)
     chain = await find_chain(environment, caller, request)
-    said = await _said(environment, caller, request, chain)
+    if named and not goes_behind and isinstance(given := body.get("input"), list):
+        cache.keep(caller.owner, named, known, ReadInput(given, request.items, plain), body, content)
+    said = await _said(environment, caller, request, chain, plain)
     settings = environment.protocol_settings(caller, ResponsesSettings)
     form = _form(request, run_id, new_thread_id(key and run_id), environment.now(), settings, said.earlier)
-    plan = _Plan(request, chain, said, form, digest, request_id)
+    plan = _Plan(request, chain, said, form, digest, request_id, known)
     if chain is not None and _goes_on(chain, request, said.answers):
         there = replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
         try:
@@ -100,6 +114,14 @@ async def _seal_for(environment: ProtocolEnvironment, caller: Caller, request: R
     return partial((await environment.shared(EnvelopeKey).envelopes()).seal, caller.owner)
 
 
+def _first_run(content: bytes) -> str:
+    """The first run that the items of a body seem to come from: only where to look for what is known of them. Empty:
+    there is none.
+    """
+    found = _RUN.search(content, 0, _SEARCHED_BYTES)
+    return "" if found is None else found[1].decode()
+
+
 # --- what is said ----------------------------------------------------------------------------------------------------
 
 
@@ -113,14 +135,22 @@ class _Said:
 
 
 async def _said(
-    environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest, chain: Chain | None
+    environment: ProtocolEnvironment,
+    caller: Caller,
+    request: ResponsesRequest,
+    chain: Chain | None,
+    plain: tuple[Message, ...],
 ) -> _Said:
-    """Raises as `resolved`, `answers_of` and `check_outputs`."""
+    """What the items say, of which the first say just `plain`.
+
+    Raises:
+        GatewayError: as `resolved`, `answers_of` and `check_outputs`.
+    """
     stored = StoredItems(environment, caller)
-    items = await _unsealed(environment, caller, await resolved(request.items, chain, stored))
+    items = await _unsealed(environment, caller, await resolved(request.items[len(plain) :], chain, stored))
     answers = await answers_of(items, chain, stored)
     check_outputs(await _pending(environment, caller, request.model, chain), items)
-    messages = tuple(message for item in items if isinstance(item, SaidItem) for message in item.messages)
+    messages = (*plain, *(message for item in items if isinstance(item, SaidItem) for message in item.messages))
     if chain is None and not messages:
         message = "input says nothing; give it a string, or an array of items"
         raise wrong(message, "/input", code="missing_required_parameter")
@@ -225,6 +255,7 @@ class _Plan:
     form: ResponseForm
     digest: str
     request_id: str
+    known: KnownInput[ReadInput]
 
     def new_thread(self) -> AgentInput:
         """The input of a run that begins a thread: as the chain's, where there is one."""
@@ -259,7 +290,8 @@ class _Plan:
             origin=ORIGIN,
             request=remembered,
             wishes=request.wishes,
-            recognition=Recognition() if replays else None,
+            recognition=self.known.recognise if replays else None,
+            history_cache=self.known.history if replays else None,
             names_calls=True,
             names=_NAMES,
         )

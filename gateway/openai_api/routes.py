@@ -45,7 +45,11 @@ def openai_routes(routes: Sequence[Route]) -> Sequence[BaseRoute]:
 
 async def read_object(request: Request) -> JsonObject:
     """The JSON object in the body. Raises InvalidRequestError (400)."""
-    body = await read_json(request)
+    return expect_object(await read_json(request))
+
+
+def expect_object(body: JsonValue) -> JsonObject:
+    """A body, if it is an object. Raises InvalidRequestError (400)."""
     if not isinstance(body, dict):
         raise InvalidRequestError(f"the body is {json_kind(body)}; it must be a JSON object", status=400)
     return body

@@ -11,11 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from gateway.endpoints.requests import read_body
 from gateway.openai_api.api_document import openai_api, openai_operation
-from gateway.openai_api.chat_input_cache import ChatInputCache
+from gateway.openai_api.chat_history import common_beginning
 from gateway.openai_api.chat_renderer import ChatChunks, ChatCompletion
+from gateway.openai_api.chat_request import ReadItems
 from gateway.openai_api.chat_start import start_chat
-from gateway.openai_api.routes import answer_with_body, openai_error_form, openai_routes, read_object
+from gateway.openai_api.input_cache import InputCache
+from gateway.openai_api.routes import answer_with_body, openai_error_form, openai_routes
 from gateway.openai_api.settings import CHAT_SECTION
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, request_id_of
 from gateway.renderer import rendered_stream
@@ -24,12 +27,12 @@ from gateway.renderer import rendered_stream
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
-        self._cache = ChatInputCache()
+        self._cache = InputCache[ReadItems]("messages", common_beginning)
 
     async def complete(self, request: Request) -> Response:
-        environment, caller, body = self._environment, caller_of(request), await read_object(request)
+        environment, caller, content = self._environment, caller_of(request), await read_body(request)
         started = await start_chat(
-            environment, caller, body, request.headers, self._cache, request_id=request_id_of(request)
+            environment, caller, content, request.headers, self._cache, request_id=request_id_of(request)
         )
         to_operator = environment.is_operators(caller)
         if not started.stream:

@@ -12,7 +12,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.access.callers import Caller
+from gateway.endpoints.requests import read_body
 from gateway.openai_api.api_document import openai_api, openai_operation
+from gateway.openai_api.input_cache import InputCache
+from gateway.openai_api.responses_history import common_beginning
+from gateway.openai_api.responses_items import ReadInput
 from gateway.openai_api.responses_renderer import ResponseBody, ResponsesRenderer
 from gateway.openai_api.responses_resource import response_object
 from gateway.openai_api.responses_start import StartedResponse, start_response
@@ -21,7 +25,6 @@ from gateway.openai_api.routes import (
     answer_with_body,
     openai_error_form,
     openai_routes,
-    read_object,
     run_headers,
 )
 from gateway.openai_api.settings import RESPONSES_SECTION
@@ -33,10 +36,13 @@ from gateway.store import RunStatus
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
+        self._cache = InputCache[ReadInput]("input", common_beginning)
 
     async def respond(self, request: Request) -> Response:
-        environment, caller, body = self._environment, caller_of(request), await read_object(request)
-        started = await start_response(environment, caller, body, request.headers, request_id=request_id_of(request))
+        environment, caller, content = self._environment, caller_of(request), await read_body(request)
+        started = await start_response(
+            environment, caller, content, request.headers, self._cache, request_id=request_id_of(request)
+        )
         try:
             return await self._answer(request, caller, started)
         except BaseException:

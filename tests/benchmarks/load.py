@@ -8,7 +8,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 _END = b"0\r\n\r\n"
@@ -17,6 +17,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)(?=(?s:.)*?\r\n\r\n)", re.IGNOR
 _MESSAGE_ID = re.compile(rb'"messageId":"([^"]+)"')
 _DELTA = re.compile(rb'"delta":"((?:[^"\\]|\\.)*)"')
 _CONTENT = re.compile(rb'"content":"((?:[^"\\]|\\.)*)"')
+_ITEM_ID = re.compile(rb'"item_id":"(msg_[^"]+)"')
 _MESSAGE_OF_CHAT = re.compile(rb'{"id":"[^"]*",')
 _TURNS = 25  # until a connection begins another thread
 
@@ -171,9 +172,13 @@ class KnownThread:
         self._threads: dict[int, _Talk] = {}
 
     def __call__(self, number: int) -> bytes:
-        talk = self._threads.setdefault(number, _Talk(f"thread-{uuid.uuid4().hex}", list(self._history)))
+        if (talk := self._threads.get(number)) is None:
+            talk = self._threads[number] = _Talk(f"thread-{uuid.uuid4().hex}", self._begun())
         talk.question = _question()
         return self._request(talk.thread_id, talk.rows, talk.question)
+
+    def _begun(self) -> list[bytes]:
+        return list(self._history)
 
     def _request(self, thread_id: str, rows: list[bytes], question: bytes) -> bytes:
         return _run_input(thread_id, rows, question)
@@ -212,6 +217,31 @@ class KnownChat(KnownThread):
         return _json({"id": "", "role": "assistant", "content": text})
 
 
+class ReplayedResponses(KnownThread):
+    """The same as a client of Responses does it that sends all items again: what the agent said has the ids of the
+    gateway's items, and nothing names the thread.
+    """
+
+    def __init__(self, messages: int, agent: str) -> None:
+        super().__init__(messages)
+        self._agent = agent
+
+    def _begun(self) -> list[bytes]:
+        run_id = f"resp_{uuid.uuid4().hex}"
+        said = [_said_item(f"msg_{run_id}_{place}", f"{place} " + "x" * 250) for place in range(len(self._history))]
+        return [said[place] if place % 2 else row for place, row in enumerate(self._history)]
+
+    def _request(self, thread_id: str, rows: list[bytes], question: bytes) -> bytes:
+        items = b",".join(_MESSAGE_OF_CHAT.sub(b"{", row, count=1) for row in [*rows, question])
+        return b'{"model":"%b","stream":true,"input":[%b]}' % (self._agent.encode(), items)
+
+    def _answer(self, answer: bytes) -> bytes:
+        if (found := _ITEM_ID.search(answer)) is None:
+            raise BrokenAnswerError("the answer has no text")
+        text = "".join(json.loads(b'"%b"' % delta) for delta in _DELTA.findall(answer))
+        return _said_item(found[1].decode(), text)
+
+
 def chat_question(agent: str, *, stream: bool) -> Callable[[int], bytes]:
     """Each request of Chat Completions begins a thread of its own."""
     body = {"model": agent, "stream": stream, "messages": [{"role": "user", "content": "hello"}]}
@@ -239,6 +269,12 @@ def _history(count: int) -> list[bytes]:
     return rows
 
 
+def _said_item(item_id: str, text: str) -> bytes:
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    item = {"type": "message", "id": item_id, "status": "completed", "role": "assistant", "content": [part]}
+    return _json(item)
+
+
 def _question() -> bytes:
     return _json({"id": f"question-{uuid.uuid4().hex}", "role": "user", "content": "hello"})
 
@@ -251,6 +287,6 @@ def _run_input(thread_id: str, history: list[bytes], question: bytes) -> bytes:
     )
 
 
-def _json(message: dict[str, str]) -> bytes:
+def _json(message: Mapping[str, object]) -> bytes:
     """As JSON.stringify writes it."""
     return json.dumps(message, separators=(",", ":")).encode()

@@ -23,6 +23,7 @@ from tests.benchmarks.load import (
     Connection,
     KnownChat,
     KnownThread,
+    ReplayedResponses,
     Target,
     chat_question,
     connections,
@@ -47,10 +48,12 @@ _WORD_CHUNKS = 4  # the same over Chat Completions
 _KEPT_AT_ONCE = 1_000
 _GATEWAY_MARK = b'"TEXT_MESSAGE_CONTENT"'
 _UPSTREAM_MARK = b'"content":"'
+_WORD_RESPONSE_EVENTS = 10  # and over Responses
 _CHAT_PATH = "/v1/chat/completions"
+_RESPONSES_PATH = "/v1/responses"
 _OPENAI = (
     ("Chat Completions", _CHAT_PATH, chat_question, b'"delta":{"content":"'),
-    ("Responses", "/v1/responses", responses_question, b'"response.output_text.delta"'),
+    ("Responses", _RESPONSES_PATH, responses_question, b'"response.output_text.delta"'),
 )
 
 
@@ -348,11 +351,16 @@ class Benchmarks:
     async def _recognised(self, count: int) -> None:
         server = self._servers.gateway
         chat = Target(server.port, _CHAT_PATH, KnownChat(count, "word"))
-        sides = [Side(server, _run(server, "word", KnownThread(count))), Side(server, chat)]
+        responses = Target(server.port, _RESPONSES_PATH, ReplayedResponses(count, "word"))
+        sides = [Side(server, _run(server, "word", KnownThread(count))), Side(server, chat), Side(server, responses)]
         found = await cpu_per_event(sides, self._plan.amount, concurrency=1, events_per_run=_WORD_EVENTS)
-        known, ours = found[0] * _WORD_EVENTS, found[1] * _WORD_CHUNKS
-        name = f"one word behind {count} messages, recognised by Chat Completions (bare: AG-UI, known thread)"
-        self._report(Row(name, known, ours, "us/run", f"{ours / known:.2f}x", "<= 2.0x"))
+        known = found[0] * _WORD_EVENTS
+        for name, ours in (
+            ("Chat Completions", found[1] * _WORD_CHUNKS),
+            ("Responses", found[2] * _WORD_RESPONSE_EVENTS),
+        ):
+            title = f"one word behind {count} messages, recognised by {name} (bare: AG-UI, known thread)"
+            self._report(Row(title, known, ours, "us/run", f"{ours / known:.2f}x", "<= 2.0x"))
 
     async def _first_beside_ag_ui(self, name: str, path: str, body: Callable[[int], bytes], mark: bytes) -> None:
         server = self._servers.gateway

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.openai_scene import WORDS, openai_gateway
 from tests.responses_scene import (
     CAREFUL,
     WEATHER,
@@ -212,3 +213,27 @@ async def test_a_restart_forgets_no_seal_and_no_thread(tmp_path: Path) -> None:
 
     assert "encryptedValue" in stored[1]
     assert thread_of(behind) == thread_of(other)
+
+
+async def test_a_long_talk_that_is_sent_again_with_every_question_stays_one_thread(tmp_path: Path) -> None:
+    async with openai_gateway(tmp_path, [WORDS]) as scene:
+        items: list[Any] = []
+        threads = set()
+        for number in range(8):
+            items.append({"role": "user", "content": f"question {number}"})
+            answer = await scene.openai.responses.create(model="words", input=items)
+            assert answer.output_text == f"I heard: question {number}"
+            assert answer.conversation is not None
+            threads.add(answer.conversation.id)
+            items += [item.model_dump(mode="json", exclude_none=True) for item in answer.output]
+        edited = [*items[:10], {"role": "user", "content": "something else"}]
+        again = await scene.openai.responses.create(model="words", input=edited)
+        (thread,) = threads
+        messages = await scene.stored(thread)
+
+    assert again.output_text == "I heard: something else"
+    assert [message["content"] for message in messages] == [
+        *(text for number in range(5) for text in (f"question {number}", f"I heard: question {number}")),
+        "something else",
+        "I heard: something else",
+    ]

@@ -1,0 +1,185 @@
+"""Keeps what was read of a conversation's last request, and what of it was recognised, so that the next request pays
+for what is new.
+
+Below: the history's cache. Above: chat_start, responses_start, which say how their protocol recognises. A client sends
+its whole conversation with every request. Where the bytes of its items begin as they did before, these are not parsed
+again. Where the items do, the objects that were read then stand for them. So they, and the thread's messages, are
+compared by identity. The result is the same without any of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import orjson
+
+from gateway.endpoints.requests import parsed_json
+from gateway.history.cache import HistoryCache
+from gateway.messages import JsonObject, JsonValue, Message, ToolCall, ToolResult
+from gateway.wire import strict_json
+
+CommonBeginning: TypeAlias = Callable[[Sequence[Message], Sequence[Message], tuple[int, int]], tuple[int, int]]
+"""How many of the thread's messages are recognised, and for how many of the sent ones they stand. What is before the
+given places is recognised already, ends with a person's message, and shares no call with the rest.
+"""
+_Key: TypeAlias = tuple[str, str]
+
+LIMIT_BYTES: Final = 64 * 1024 * 1024
+LEAST_MESSAGES: Final = 8
+"""Fewer are read as fast as they are looked up."""
+_MESSAGE_BYTES: Final = 2_000  # that a message takes besides its own bytes, which are kept twice
+_MOST_PLACES: Final = 3
+
+
+class ReadBefore(Protocol):
+    """What was read of a request's items."""
+
+    @property
+    def items(self) -> Sequence[JsonValue]: ...
+
+
+_Read = TypeVar("_Read", bound=ReadBefore)
+
+
+class _Recognition(NamedTuple):
+    """The thread's messages and the sent ones, and what stands for the latter; the calls in all of them."""
+
+    stored: Sequence[Message]
+    sent: tuple[Message, ...]
+    result: tuple[Message, ...]
+    calls: frozenset[str]
+
+
+class _Written(NamedTuple):
+    """Items, and how the client wrote them."""
+
+    raw: bytes
+    items: Sequence[JsonValue]
+
+
+_NOTHING: Final = _Recognition((), (), (), frozenset())
+_UNWRITTEN: Final = _Written(b"", ())
+
+
+class KnownInput(Generic[_Read]):
+    """What is known of one conversation's requests. It may be dropped at any time."""
+
+    def __init__(self, member: str, common_beginning: CommonBeginning) -> None:
+        self.history = HistoryCache()
+        self.read: _Read | None = None
+        self.size = 0
+        self._member = member
+        self._common_beginning = common_beginning
+        self._written = _UNWRITTEN
+        self._last = _NOTHING
+        self._ended = _NOTHING  # the last whose end the next request may go on from
+
+    def parsed(self, content: bytes) -> JsonValue:
+        """As `requests.parsed_json`."""
+        raw, items = self._written
+        if raw and (start := self._place_of(raw, content)) is not None:
+            # A text that nobody can have written marks the place of the known items.
+            mark = os.urandom(16).hex()
+            rest = b'%b"%b"%b' % (content[:start], mark.encode(), content[start + len(raw) :])
+            try:
+                body: JsonValue = strict_json.load(rest, len(content))
+            except strict_json.NotStrictJsonError:
+                return parsed_json(content)
+            given = body.get(self._member) if isinstance(body, dict) else None
+            if isinstance(given, list) and given and given[0] == mark:
+                given[:1] = items
+                return body
+        return parsed_json(content)
+
+    def recognise(self, stored: Sequence[Message], sent: tuple[Message, ...]) -> tuple[Message, ...]:
+        """The sent messages, with the thread's own in place of their copies. A run asks several times before it
+        begins.
+        """
+        last = self._last
+        if sent is last.sent and stored == last.stored:
+            return last.result
+        before = self._ended
+        if stored[: len(before.result)] != before.result or sent[: len(before.sent)] != before.sent:
+            before = _NOTHING
+        calls = _calls(stored[len(before.result) :]) | _calls(sent[len(before.sent) :])
+        if not calls.isdisjoint(before.calls):
+            before, calls = _NOTHING, _calls(stored) | _calls(sent)
+        known, new = self._common_beginning(stored, sent, (len(before.result), len(before.sent)))
+        found = self._last = _Recognition(stored, sent, (*stored[:known], *sent[new:]), calls | before.calls)
+        is_whole = known == len(stored) and all(message.role == "user" for message in sent[new:])
+        if is_whole and sent and sent[-1].role == found.result[-1].role == "user":
+            self._ended = found
+        return found.result
+
+    def keep(self, read: _Read, body: JsonObject, content: bytes) -> None:
+        """Take in what was read of a request."""
+        given = body[self._member]
+        assert isinstance(given, list), "it was read"
+        self.read = read
+        self.size = 2 * len(content) + _MESSAGE_BYTES * len(given)
+        raw, items = self._written
+        if given[: len(items)] != items:
+            raw, items = self._written = _UNWRITTEN
+        # others than the encoder's own bytes are not found, which their first item shows
+        for count in (len(items) or 1, len(given)):
+            if new := given[len(items) : count]:
+                written = raw + (b"," if raw else b"") + orjson.dumps(new)[1:-1]
+                if self._place_of(written, content) is None:
+                    break
+                raw, items = self._written = _Written(written, given[:count])
+
+    def _place_of(self, raw: bytes, content: bytes) -> int | None:
+        """Where `raw` stands in the body as the beginning of the items, if it does."""
+        before, place = b'"%b":[' % self._member.encode(), 0
+        for _ in range(_MOST_PLACES):
+            if (found := content.find(before, place)) < 0:
+                return None
+            place = found + len(before)
+            if content.startswith(raw, place):
+                return place
+        return None
+
+
+def _calls(messages: Sequence[Message]) -> frozenset[str]:
+    """The calls that are made or answered."""
+    return frozenset(
+        block.call_id for message in messages for block in message.content if isinstance(block, ToolCall | ToolResult)
+    )
+
+
+class InputCache(Generic[_Read]):
+    """Up to `limit_bytes` of conversations, roughly counted; those used longest ago go first. For the event loop.
+
+    `member` of a body has its items.
+    """
+
+    def __init__(self, member: str, common_beginning: CommonBeginning, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._member = member
+        self._common_beginning = common_beginning
+        self._limit = limit_bytes
+        self._size = 0
+        self._known: OrderedDict[_Key, KnownInput[_Read]] = OrderedDict()
+
+    def find(self, owner: str, name: str) -> KnownInput[_Read]:
+        """What is known of a conversation, or nothing. `name` only says where to look."""
+        return self._known.get((owner, name)) or KnownInput(self._member, self._common_beginning)
+
+    def keep(
+        self, owner: str, name: str, known: KnownInput[_Read], read: _Read | None, body: JsonObject, content: bytes
+    ) -> None:
+        """Keep what was read of a request. A short one drops nothing: chat applications ask for a title in between."""
+        if read is None or len(read.items) < LEAST_MESSAGES:
+            return
+        if (before := self._known.pop((owner, name), None)) is not None:
+            self._size -= before.size
+        known.keep(read, body, content)
+        if known.size > self._limit // 4:
+            return
+        self._known[owner, name] = known
+        self._size += known.size
+        while self._size > self._limit:
+            _, oldest = self._known.popitem(last=False)
+            self._size -= oldest.size
