@@ -147,8 +147,8 @@ class ApiKeySection(Section):
     limits: KeyLimitsSection = KeyLimitsSection()
     """How much may be done with it."""
     approvals: bool = False
-    """Allow it to see (GET /approvals) and answer (POST /approvals) the open approvals of all conversations, whoever
-    owns them.
+    """Allow it to see (GET /approvals) and answer (POST /approvals/{id}) the open approvals of all conversations,
+    whoever owns them.
     """
     admin: bool = False
     """Allow it to change settings of the whole gateway (PUT /_cluster/settings)."""
@@ -350,8 +350,8 @@ class ToolSection(Section):
     """'always': a person approves each call before it runs."""
     approvers: Literal["callers", "keys"] | None = None
     """Who approves: null: whoever began the conversation, except a website's visitors; 'callers': visitors, too;
-    'keys': only a key of server.api_keys with 'approvals: true', by POST /approvals. With such a key anybody's calls
-    can be approved.
+    'keys': only a key of server.api_keys with 'approvals: true', by POST /approvals/{id}. With such a key anybody's
+    calls can be approved.
     """
     expose_errors: bool = False
     """Tell the model and the users the text of any exception of the tool, while you write it. Otherwise they only get
