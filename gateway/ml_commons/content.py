@@ -14,12 +14,9 @@ from typing import Any, Final
 
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import (
-    AudioBlock,
     Base64Source,
     ContentBlock,
-    DocumentBlock,
     FileSource,
-    ImageBlock,
     JsonObject,
     JsonValue,
     MediaBlock,
@@ -27,10 +24,10 @@ from gateway.messages import (
     TextBlock,
     ToolCall,
     UrlSource,
-    VideoBlock,
     block_of_media,
     json_kind,
 )
+from gateway.providers.media import MEDIA_KINDS
 
 logger = logging.getLogger(__name__)
 
@@ -74,9 +71,6 @@ _MEDIA_TYPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 _FAMILIES: Final = {"document": "application"}
 _FORMATS: Mapping[str, str] = MappingProxyType(
     {**{said: name for table in _MEDIA_TYPES.values() for name, said in table.items()}, "image/jpeg": "jpeg"}
-)
-_KINDS: Mapping[type[MediaBlock], str] = MappingProxyType(
-    {ImageBlock: "image", VideoBlock: "video", DocumentBlock: "document", AudioBlock: "audio"}
 )
 
 
@@ -211,7 +205,7 @@ def written_call(call: ToolCall) -> JsonObject:
 
 def media_kind(block: MediaBlock) -> str:
     """What a medium is: `image`, `video`, `document` or `audio`."""
-    return _KINDS[type(block)]
+    return MEDIA_KINDS[type(block)]
 
 
 def written_source(source: MediaSource) -> JsonObject:

@@ -5,25 +5,11 @@ Below: messages. Above: chat_messages, and the renderers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
-from gateway.messages import (
-    AudioBlock,
-    Base64Source,
-    DocumentBlock,
-    FileSource,
-    ImageBlock,
-    MediaBlock,
-    MediaSource,
-    UrlSource,
-    VideoBlock,
-)
+from gateway.messages import Base64Source, FileSource, ImageBlock, MediaBlock, MediaSource, UrlSource
+from gateway.providers.media import MEDIA_KINDS
 
-_KINDS: Mapping[type[MediaBlock], str] = MappingProxyType(
-    {ImageBlock: "image", AudioBlock: "audio", VideoBlock: "video", DocumentBlock: "document"}
-)
 _UNSAFE_IN_NAME: Final = str.maketrans(dict.fromkeys("[]\\\r\n", " "))
 _UNSAFE_IN_ADDRESS: Final = str.maketrans({" ": "%20", "(": "%28", ")": "%29", "<": "%3C", ">": "%3E"})
 
@@ -33,7 +19,7 @@ def markdown_of(block: MediaBlock) -> str:
 
     A file that only its provider has is its name alone.
     """
-    name = (block.name or _KINDS[type(block)]).translate(_UNSAFE_IN_NAME)
+    name = (block.name or MEDIA_KINDS[type(block)]).translate(_UNSAFE_IN_NAME)
     if isinstance(block.source, FileSource):
         return f"[{name}]"
     address = address_of(block.source)

@@ -1,6 +1,6 @@
 """What a run left on its thread as the events that said it, for renderers of runs whose log is gone.
 
-Below: events, the store's data. Above: thread_items, responses_stored. Pure. Events that only a log knows are not
+Below: events, runs.endings. Above: thread_items, responses_stored. Pure. Events that only a log knows are not
 there: steps, state, which MCP server had a tool, that an answer was cut off at a limit.
 """
 
@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 
 from gateway.events import (
-    Cancelled,
     Completed,
     Event,
     Executor,
@@ -22,7 +21,6 @@ from gateway.events import (
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
-    RunFailed,
     RunFinished,
     RunStarted,
     StopReason,
@@ -35,6 +33,7 @@ from gateway.events import (
     ToolReturned,
 )
 from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
+from gateway.runs.endings import Terminal, terminal_of
 from gateway.store import RunRecord, RunStatus
 
 
@@ -104,14 +103,12 @@ def _block(message: Message, block: ContentBlock, executor: Executor, *, asks: b
             yield MediaGiven(message.id, block)
 
 
-def _end(record: RunRecord, pending: tuple[ToolCall, ...], asked: Sequence[ToolCall]) -> RunFinished | RunFailed:
+def _end(record: RunRecord, pending: tuple[ToolCall, ...], asked: Sequence[ToolCall]) -> Terminal:
     match record.status:
-        case RunStatus.FAILED:
-            return RunFailed(record.error_code or "internal_error", record.error_message or "", record.usage)
-        case RunStatus.CANCELLED:
-            return RunFinished(Cancelled(), record.usage)
         case RunStatus.INTERRUPTED:
             questions = tuple(Interrupt(call.call_id, "tool_call", "", call.call_id) for call in asked)
             return RunFinished(Interrupted(questions, pending), record.usage)
-        case _:
+        case RunStatus.COMPLETED:
             return RunFinished(Completed(pending), record.usage)
+        case _:
+            return terminal_of(record)
