@@ -24,9 +24,8 @@ from gateway.ml_commons.content import wrong
 from gateway.ml_commons.execution import AnswerForm
 from gateway.ml_commons.feature_settings import STANDARDIZED_INPUT
 from gateway.ml_commons.memory_access import container_of
-from gateway.ml_commons.memory_reading import WHOLE_THREAD
 from gateway.ml_commons.parameters import Parameters
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import WHOLE_THREAD, ProtocolEnvironment
 from gateway.runs.viewer import Viewer
 from gateway.wishes.run_wishes import RunWishes, WishedLimits
 

@@ -9,18 +9,14 @@ import asyncio
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
 
 from gateway.access.callers import Caller
 from gateway.errors import NotFoundError
 from gateway.messages import JsonObject, Message
 from gateway.ml_commons.errors import EXCEPTION
 from gateway.ml_commons.interactions import Turn, trace_jsons, turn_with, turns_of
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import WHOLE_THREAD, ProtocolEnvironment
 from gateway.store import RunRecord, ThreadSummary
-
-WHOLE_THREAD: Final = 2**31
-"""More messages and runs than any thread has: an interaction's place is only known once all before it are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,11 @@ from gateway.endpoints.answers import json_response, time_text
 from gateway.endpoints.requests import caller_of, page_asked, path_id, read_body, read_json, request_id_of
 from gateway.endpoints.routes import Endpoint, VisitorRoute
 from gateway.protocol.environment import ProtocolEnvironment
+from gateway.protocol.thread_access import WHOLE_THREAD
 from gateway.protocol.wire_protocol import WireProtocol
 
 __all__ = [
+    "WHOLE_THREAD",
     "Endpoint",
     "ProtocolEnvironment",
     "VisitorRoute",

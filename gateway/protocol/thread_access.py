@@ -6,6 +6,7 @@ Below: agent_access. Above: the environment.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from gateway.access.callers import Caller
 from gateway.agent import AgentInput
@@ -21,6 +22,9 @@ from gateway.store import (
     ThreadSummary,
     ThreadVersion,
 )
+
+WHOLE_THREAD: Final = 2**31
+"""A limit for pages: more messages and runs than any thread has."""
 
 
 class ThreadAccess(AgentAccess):

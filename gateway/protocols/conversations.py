@@ -38,11 +38,8 @@ from gateway.openai_api.response_view import view_of
 from gateway.openai_api.routes import answer_json, openai_error_form, openai_routes, read_object
 from gateway.openai_api.settings import RESPONSES_SECTION
 from gateway.openai_api.thread_items import ThreadItems, message_items
-from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
+from gateway.protocol import WHOLE_THREAD, Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.store import ThreadChange
-
-_WHOLE_THREAD: Final = 2**31
-"""More messages and runs than any thread has."""
 
 
 class _Endpoints:
@@ -116,8 +113,8 @@ class _Endpoints:
 
     async def _items(self, caller: Caller, thread_id: str, *, encrypted: bool = False) -> ThreadItems:
         with conversation_named(thread_id):
-            messages = (await self._environment.messages(caller, thread_id, limit=_WHOLE_THREAD)).items
-            runs = (await self._environment.thread_runs(caller, thread_id, limit=_WHOLE_THREAD)).items
+            messages = (await self._environment.messages(caller, thread_id, limit=WHOLE_THREAD)).items
+            runs = (await self._environment.thread_runs(caller, thread_id, limit=WHOLE_THREAD)).items
         brought = await self._environment.message_runs(caller, thread_id)
         return ThreadItems(messages, brought, runs, await view_of(self._environment, caller, runs, encrypted=encrypted))
 
