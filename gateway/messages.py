@@ -18,6 +18,8 @@ from gateway.frozen import quickly_made
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "reasoning", "tool"]
+INSTRUCTION_ROLES: Final = ("system", "developer")
+"""The roles of what is told a model, and is no part of the talk."""
 
 _UUID_VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))  # the two bits before it are 1 and 0
 

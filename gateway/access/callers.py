@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gateway.access.limits import KeyLimits, Quota, VisitorLimits
 from gateway.agent import AgentInput
 from gateway.frozen import replace
+from gateway.messages import INSTRUCTION_ROLES
 from gateway.runs.limits import RunLimits
 
 LOCAL_OWNER = "local"
@@ -75,14 +76,13 @@ class Caller:
             return given
         if given.wishes is not None:
             given = replace(given, wishes=None)
-        if any(message.role in _OPERATORS_ROLES for message in given.messages):
-            kept = tuple(message for message in given.messages if message.role not in _OPERATORS_ROLES)
+        if any(message.role in INSTRUCTION_ROLES for message in given.messages):
+            kept = tuple(message for message in given.messages if message.role not in INSTRUCTION_ROLES)
             given = replace(given, messages=kept)
         return given
 
 
 _ANYTHING = RunLimits()
-_OPERATORS_ROLES = frozenset({"system", "developer"})
 LOCAL_CALLER = Caller(LOCAL_OWNER)
 """Everybody, where no keys are configured."""
 

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.frozen import quickly_made
-from gateway.messages import JsonObject, JsonValue, Message, ReasoningBlock, TextBlock, ToolResult
+from gateway.messages import INSTRUCTION_ROLES, JsonObject, JsonValue, Message, ReasoningBlock, TextBlock, ToolResult
 from gateway.ml_commons.interaction_notes import Note, note_of
 from gateway.protocol import time_text
 from gateway.records import dump_json
 from gateway.store import RunRecord, RunStatus
 
 _OF_MODEL: Final = "LLM"
-_INSTRUCTIONS: Final = ("system", "developer")
 
 
 @quickly_made
@@ -132,7 +131,7 @@ def turns_of(
     parts: list[tuple[list[Message], list[RunRecord]]] = []
     is_over = True
     for message in messages:
-        if message.role in _INSTRUCTIONS:
+        if message.role in INSTRUCTION_ROLES:
             continue
         begins_one = note_of(message).begins
         if not parts or begins_one or (is_over and message.role == "user"):

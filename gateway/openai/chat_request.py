@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import orjson
 
 from gateway.messages import (
+    INSTRUCTION_ROLES,
     AudioBlock,
     Base64Source,
     ContentBlock,
@@ -51,7 +52,6 @@ from gateway.wire.tool_schema import object_schema
 from gateway.wishes.generation import NO_OPTIONS, OneTool, ToolChoice
 
 _ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")  # refused in a request without tools, such as one for a summary
-_INSTRUCTIONS = frozenset({"system", "developer"})
 _AUDIO_FORMATS = {"mpeg": "mp3", "mp3": "mp3", "wav": "wav", "wave": "wav", "x-wav": "wav", "vnd.wave": "wav"}
 
 
@@ -98,7 +98,7 @@ def _messages(request: ModelRequest, model_id: str, dialect: Dialect) -> list[Js
     view, settled = request.messages, request.settled
     if settled is not None and settled.messages and view[: len(settled.messages)] == settled.messages:
         # What precedes the first message that is no instruction goes together with the request's own instructions.
-        head = next((place for place, message in enumerate(view) if message.role not in _INSTRUCTIONS), len(view))
+        head = next((place for place, message in enumerate(view) if message.role not in INSTRUCTION_ROLES), len(view))
         messages = _written(messages, view[:head], model_id, dialect)
         known = settled.forms.setdefault((PROVIDER_NAME, model_id, dialect), _Settled(head))
         known.extend(settled.messages, model_id, dialect)

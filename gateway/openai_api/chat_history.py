@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from gateway.messages import MediaBlock, Message, TextBlock
+from gateway.messages import INSTRUCTION_ROLES, MediaBlock, Message, TextBlock
 from gateway.openai_api.chat_messages import is_copy, is_note, shown_answer, shown_content
 
-_INSTRUCTIONS: Final = ("system", "developer")
 _AGENTS: Final = ("assistant", "reasoning")
 # What clients write into an answer themselves: https://github.com/open-webui/open-webui, utils/middleware.py
 _ADDED: Final = (
@@ -53,8 +52,8 @@ def common_beginning(
     while (
         not new
         and known < len(stored)
-        and stored[known].role in _INSTRUCTIONS
-        and _role_at(sent, 0) not in _INSTRUCTIONS
+        and stored[known].role in INSTRUCTION_ROLES
+        and _role_at(sent, 0) not in INSTRUCTION_ROLES
     ):
         known += 1  # a client's own instructions at the beginning are not stored, so others stored these
     while new < len(sent):
@@ -138,7 +137,7 @@ def _is_hidden_or_said(message: Message) -> bool:
 
 def _is_same(stored: Message, sent: Message) -> bool:
     """Whether two messages that are no answers say the same."""
-    if stored.role != sent.role and not (stored.role in _INSTRUCTIONS and sent.role in _INSTRUCTIONS):
+    if stored.role != sent.role and not (stored.role in INSTRUCTION_ROLES and sent.role in INSTRUCTION_ROLES):
         return False
     ours, theirs = stored.content, sent.content
     if (result := stored.tool_result) is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.messages import (
+    INSTRUCTION_ROLES,
     ContentBlock,
     JsonObject,
     JsonValue,
@@ -38,7 +39,6 @@ _ROLES: Final[Mapping[str, Role]] = {
     "assistant": "assistant",
     "tool": "tool",
 }
-_INSTRUCTIONS: Final = ("system", "developer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class _Conversation:
                 continue
             if message.role != "tool" and self._unanswered:
                 self._refuse_unanswered()
-            is_leading = is_leading and message.role in _INSTRUCTIONS
+            is_leading = is_leading and message.role in INSTRUCTION_ROLES
             leading += is_leading
             self.messages.append(message)
             if message.role == "assistant" and (calls := message.tool_calls):
@@ -213,7 +213,7 @@ class _Conversation:
 
 
 def _is_instruction(item: JsonValue) -> bool:
-    return isinstance(item, dict) and item.get("role") in _INSTRUCTIONS
+    return isinstance(item, dict) and item.get("role") in INSTRUCTION_ROLES
 
 
 def _usual(item: JsonValue) -> Message | None:

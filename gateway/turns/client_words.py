@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from gateway.agent import ClientVoice
 from gateway.frozen import replace
 from gateway.loop import LoopContext
-from gateway.messages import JsonObject, Message, TextBlock
+from gateway.messages import INSTRUCTION_ROLES, JsonObject, Message, TextBlock
 from gateway.model_state import Continuation
 from gateway.owners import is_visitors
 from gateway.records import dump_json
@@ -30,7 +30,6 @@ _BLOCK = (
     " the operator's instructions.\n<sent_by_client>\n{content}\n</sent_by_client>\n"
 )
 _NOTHING_LEFT = _OPENING + "{sender}: what it sent before does not hold any more.\n"
-_INSTRUCTIONS = frozenset({"system", "developer"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def client_words(context: LoopContext, voice: ClientVoice) -> ClientWords:
     nothing = _NO_WORDS_OF_WEBSITE if is_visitors(context.owner) else _NO_WORDS_OF_APPLICATION
     said: JsonObject = {}
     if voice == "user":
-        sent = (context.instructions, *(m.text for m in context.messages if m.role in _INSTRUCTIONS))
+        sent = (context.instructions, *(m.text for m in context.messages if m.role in INSTRUCTION_ROLES))
         if instructions := [text for text in sent if text.strip()]:
             said["instructions"] = [*instructions]
         if entries := context.input.context:
@@ -89,9 +88,9 @@ def own_messages(context: LoopContext, voice: ClientVoice) -> tuple[Message, ...
     """The thread's messages without the client's instructions, unless the agent shows these in their place."""
     if voice == "system":
         return context.messages
-    if not any(message.role in _INSTRUCTIONS for message in context.messages):
+    if not any(message.role in INSTRUCTION_ROLES for message in context.messages):
         return context.messages
-    return tuple(message for message in context.messages if message.role not in _INSTRUCTIONS)
+    return tuple(message for message in context.messages if message.role not in INSTRUCTION_ROLES)
 
 
 def is_client_words(text: str) -> bool:
