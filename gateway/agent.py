@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from gateway.errors import FieldProblem
-from gateway.frozen import quickly_made
+from gateway.frozen import quickly_made, replace
 from gateway.history.cache import HistoryCache
 from gateway.history.context_limits import NO_LIMITS, HistoryLimits
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_message_id
@@ -159,7 +159,9 @@ class ClientInstructions:
 @dataclass(frozen=True, slots=True)
 class AgentDefinition:
     """An agent as its operator wrote it. `locked`: what callers may not set for their runs (wishes.LOCKABLE).
-    `usage_event`: a Custom event before a run's end tells the tokens of each model call.
+    `allow_models`: ids of further models of its model's provider that a request may ask for. `usage_event`: a Custom
+    event before a run's end tells the tokens of each model call. `protocol_settings`: what it says for single
+    protocols, in their own form, by the member's name (WireProtocol.agent_settings).
     """
 
     id: str
@@ -177,6 +179,16 @@ class AgentDefinition:
     client_instructions: ClientInstructions = ClientInstructions()
     locked: frozenset[str] = frozenset()
     usage_event: bool = False
+    protocol_settings: Mapping[str, object] = field(default_factory=dict)
+    allow_models: tuple[str, ...] = ()
+
+    def allows_model(self, model_id: str) -> bool:
+        """Whether a request may ask for the model of that id, which may be the agent's own."""
+        return model_id == self.model.model_id or model_id in self.allow_models
+
+    def with_model(self, model_id: str) -> AgentDefinition:
+        """The agent with another model of the same provider, settings and all."""
+        return replace(self, model=replace(self.model, model_id=model_id))
 
 
 @quickly_made

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gateway.agent import AgentDefinition, ModelSettings
-from gateway.agents.open_agent import OpenAgent
+from gateway.agents.open_agent import AllowedModel, OpenAgent
 from gateway.configuration.definitions import PartEnvironments
 from gateway.configuration.known_parts import KnownParts
 from gateway.model import Alternative, Fallback, Model
@@ -44,7 +44,11 @@ class AgentOpening:
             [(tool, find(self.parts.tools, tool.type, "tool type").open(tool, tools)) for tool in agent.tools],
             self._fallback(agent.model),
             owner=owner,
+            allowed={id: self._allowed(agent.with_model(id).model) for id in agent.allow_models},
         )
+
+    def _allowed(self, model: ModelSettings) -> AllowedModel:
+        return AllowedModel(self._model(model), self.circuits.of(model) if model.fallback else None)
 
     def _model(self, model: ModelSettings) -> Model:
         provider = find(self.parts.models, model.model_provider, "model provider")

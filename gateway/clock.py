@@ -1,4 +1,4 @@
-"""The clock, which tests can replace; deadlines; and a wait that cannot be cut short.
+"""The clock, which tests can replace; deadlines; and waits that cannot be cut short.
 
 Nearly all of the package uses this clock. The system's own time is used where the machine itself is measured (an event
 loop, a disk, a request's duration), and for the time limit on a request's body.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from types import TracebackType
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 ResultT = TypeVar("ResultT")
 
@@ -137,3 +138,20 @@ async def shielded(work: Coroutine[None, None, ResultT]) -> ResultT:
         except Exception:  # taken from the task below
             break
     return task.result()
+
+
+class Kept(asyncio.Future[ResultT]):
+    """The outcome of a write.
+
+    Many runs may wait for one. Cancelling a task normally cancels the future it waits for, and so would fail all the
+    others. This future ignores that: the task is told of its own cancellation when the write is done.
+    """
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        return False
+
+    async def shielded(self) -> ResultT:
+        """Await it even if this task is cancelled meanwhile, as `shielded`."""
+        with suppress(asyncio.CancelledError):
+            await self
+        return self.result()

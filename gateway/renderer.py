@@ -103,6 +103,15 @@ async def rendered_body(request: Request, viewer: Viewer, renderer: Renderer[Bod
     raise UnavailableError("the run's events could not be read to their end; ask for the run again")
 
 
+async def rendered_so_far(viewer: Viewer, renderer: Renderer[object]) -> Event | None:
+    """Render all events that there are already. Gives the last one."""
+    last: Event | None = None
+    while (batch := await viewer.next(0)) is not None and batch.events:
+        renderer.render(batch.events, batch.first)
+        last = batch.events[-1]
+    return last
+
+
 async def _close_if_left(request: Request, viewer: Viewer) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -31,7 +31,7 @@ from gateway.runs.thread_points import RunMessages, ThreadHead, begun_from, run_
 from gateway.runs.thread_versions import ThreadVersions
 from gateway.runs.thread_writes import ThreadWrites, check_room
 from gateway.runs.viewer import Prelude, Viewer
-from gateway.store import MOST_VERSIONS, Approval, Page, RunRecord, RunStatus, ThreadSummary
+from gateway.store import MOST_VERSIONS, Approval, Page, RunFilter, RunRecord, RunStatus, ThreadSummary
 from gateway.transcript import OpenItems
 
 Admission: TypeAlias = Callable[[], Callable[[object], None]]
@@ -388,6 +388,12 @@ class Runner:
         if not page.items:
             await self.thread(owner, thread_id)
         return page
+
+    async def find_runs(
+        self, owner: str, wanted: RunFilter, *, limit: int, cursor: str | None
+    ) -> tuple[Page[RunRecord], int]:
+        """As Store.find_runs."""
+        return await self.store.find_runs(owner, wanted, limit=limit, cursor=cursor)
 
     async def interrupts(self, owner: str, thread_id: str) -> list[Interrupt]:
         """The thread's interrupts that can still be answered; none for an unknown thread."""

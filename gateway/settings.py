@@ -13,7 +13,7 @@ directory. A file without agents makes a gateway without agents.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
@@ -101,6 +101,7 @@ class ServerSettings:
     host: str
     port: int
     public_url: str | None
+    default_agent: str | None
     cors_origins: tuple[str, ...]
     allowed_hosts: tuple[str, ...]
     api_keys: tuple[ApiKey, ...]
@@ -235,11 +236,11 @@ def store_file(settings: Settings, parts: KnownParts) -> Path | None:
 
 
 def needing_restart(running: Settings, loaded: Settings) -> list[str]:
-    """The fields that differ and are read only at start: all but the agents."""
+    """The fields that differ and are read only at start: all but the agents, and which of them is the default."""
     server = [
         f"server.{each.name}"
         for each in fields(ServerSettings)
-        if getattr(running.server, each.name) != getattr(loaded.server, each.name)
+        if each.name != "default_agent" and getattr(running.server, each.name) != getattr(loaded.server, each.name)
     ]
     others = ("store", "search", "callers", "protocols", "ml_commons")
     return server + [name for name in others if getattr(running, name) != getattr(loaded, name)]
@@ -252,16 +253,26 @@ def example_configuration() -> str:
 
 def configuration_schema() -> JsonObject:
     """The file's JSON Schema, for editors."""
-    return json_schema(with_protocols(_settings_kinds()))
+    return json_schema(_sections())
 
 
-def _settings_kinds() -> SettingsKinds:
-    """The settings of all protocols there are. Raises ConfigurationError: two protocols have other ones of one name."""
+def _sections() -> type[ConfigurationSection]:
+    """The file's sections where there are these protocols.
+
+    Raises:
+        ConfigurationError: two protocols have other settings of one name.
+    """
+    protocols = collect("protocols", WireProtocol).values()
+    return with_protocols(
+        _by_name(protocol.settings for protocol in protocols), _by_name(each.agent_settings for each in protocols)
+    )
+
+
+def _by_name(settings: Iterable[SettingsKinds]) -> SettingsKinds:
     kinds: dict[str, type[BaseModel]] = {}
-    for protocol in collect("protocols", WireProtocol).values():
-        for name, kind in protocol.settings.items():
-            if kinds.setdefault(name, kind) is not kind:
-                raise ConfigurationError(f"two protocols have different settings called {name!r}; rename those of one")
+    for name, kind in (each for own in settings for each in own.items()):
+        if kinds.setdefault(name, kind) is not kind:
+            raise ConfigurationError(f"two protocols have different settings called {name!r}; rename those of one")
     return kinds
 
 
@@ -270,7 +281,7 @@ def _load(flags: Flags, environ: Mapping[str, str], parts: KnownParts) -> tuple[
     text = _demonstration() if source is None else read_configuration(source, environ)
     _apply_environment(text, environ)
     _apply_flags(text, flags)
-    section = read_sections(text, with_protocols(_settings_kinds()))
+    section = read_sections(text, _sections())
     if section is None:
         raise InvalidConfigurationError(_in_order(text.problems))
     text.report_all(configuration_problems(section, parts, text.expanded))

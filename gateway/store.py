@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from gateway.agent import ABSENT, Absent, Secret, ThreadPoint
 from gateway.clock import Clock
+from gateway.clock import Kept as Kept  # what a store's writes give
 from gateway.documents.document import DocumentKind, DocumentStore
 from gateway.events import Event, OpenInterrupt, Usage
 from gateway.frozen import quickly_made
@@ -85,6 +85,11 @@ class RunRecord:
         return ThreadPoint(self.thread_id, self.thread_version, self.thread_length, self.last_message_id)
 
     @property
+    def changed_at(self) -> float:
+        """When it ended, began or was asked for, whichever came last."""
+        return self.finished_at or self.started_at or self.created_at
+
+    @property
     def client_id(self) -> str:
         """The id by which clients know it."""
         return self.run_id if self.reused_id is None else self.reused_id
@@ -95,6 +100,21 @@ class RunRecord:
         none.
         """
         return "" if self.reused_id is None else self.run_id
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which of an owner's runs are wanted: those that came by the protocol `origin`; of one thread, with one of these
+    statuses, changed at `since` or later (Unix seconds), where that is said.
+
+    Runs whose ids begin with the same `stem` characters are one piece of work: only the newest of them is wanted.
+    """
+
+    origin: str
+    stem: int
+    thread_id: str | None = None
+    statuses: frozenset[RunStatus] | None = None
+    since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,23 +265,6 @@ class NumberedEvent:
     sequence: int
     event: Event
     at: float | None = field(default=None, compare=False)
-
-
-class Kept(asyncio.Future[Item]):
-    """The outcome of a write.
-
-    Many runs may wait for one. Cancelling a task normally cancels the future it waits for, and so would fail all the
-    others. This future ignores that: the task is told of its own cancellation when the write is done.
-    """
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        return False
-
-    async def shielded(self) -> Item:
-        """Await it even if this task is cancelled meanwhile, as clock.shielded."""
-        with suppress(asyncio.CancelledError):
-            await self
-        return self.result()
 
 
 class ThreadDocuments(Protocol):
@@ -519,6 +522,15 @@ class Store(Protocol):
 
     async def list_runs(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[RunRecord]:
         """A thread's runs, the newest first. Empty for an unknown thread.
+
+        Raises:
+            InvalidRequestError: a cursor that this store did not give.
+        """
+
+    async def find_runs(
+        self, owner: str, wanted: RunFilter, *, limit: int, cursor: str | None
+    ) -> tuple[Page[RunRecord], int]:
+        """A page of the wanted runs, the one that changed last first (began, or ended); and how many there are in all.
 
         Raises:
             InvalidRequestError: a cursor that this store did not give.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from hypothesis import strategies as st
 
 from gateway.event_order import Sealer
@@ -11,6 +14,8 @@ from gateway.events import (
     Custom,
     Event,
     Events,
+    Interrupt,
+    Interrupted,
     MediaGiven,
     MessageRetracted,
     ModelCallEnded,
@@ -32,7 +37,7 @@ from gateway.events import (
     ToolCallStarted,
     ToolReturned,
 )
-from gateway.messages import Base64Source, ImageBlock, Opaque, Role, TextBlock
+from gateway.messages import Base64Source, ImageBlock, Opaque, Role, TextBlock, ToolCall
 
 START = RunStarted("t", "r")
 FAILED = RunFailed("code", "message")
@@ -71,6 +76,11 @@ anything: st.SearchStrategy[Event] = st.one_of(middle, middle, middle, middle, s
 batches = st.lists(st.lists(anything, max_size=8), max_size=8)
 batches_of_a_run = st.lists(st.lists(middle, max_size=12), max_size=6).map(lambda rest: [[START], *rest])
 
+# Whose the calls of these ids are, and whether a person is asked about them.
+whose = st.dictionaries(
+    st.sampled_from(["a", "b", "c"]), st.sampled_from([("backend", False), ("backend", True), ("client", False)])
+)
+
 
 def seal(*batches: Events) -> Events:
     """What leaves of a run with these batches, up to its end."""
@@ -80,3 +90,23 @@ def seal(*batches: Events) -> Events:
         out += sealer.follow([FAILED])
     assert sealer.sealed
     return out
+
+
+def run(said: list[Events], owners: dict[str, Any], *, waits: bool = False) -> list[Event]:
+    """What leaves of it, with calls of both sides; at the end those wait that have no result."""
+    events: list[Event] = []
+    for event in seal(*said):
+        if isinstance(event, ToolCallStarted) and event.call_id in owners:
+            executor, asks = owners[event.call_id]
+            event = replace(event, executor=executor, asks=asks)
+        events.append(event)
+    if waits:
+        events[-1] = waiting(events)
+    return events
+
+
+def waiting(events: list[Event]) -> RunFinished:
+    calls = [event for event in events if isinstance(event, ToolCallStarted)]
+    pending = [ToolCall(call.call_id, call.name, "{}") for call in calls if call.executor == "client"]
+    asked = tuple(Interrupt(f"int-{call.call_id}", "tool_call", "?", call.call_id) for call in calls if call.asks)
+    return RunFinished(Interrupted(asked, tuple(pending)) if asked else Completed(tuple(pending)))

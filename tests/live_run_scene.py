@@ -147,14 +147,10 @@ async def read_ready(viewer: Viewer) -> list[NumberedEvent]:
     rows: list[NumberedEvent] = []
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
-            reading = asyncio.create_task(viewer.next(0.0))
             await settle()
-            if not reading.done():  # it waits for a timer of the clock, which stands still
-                reading.cancel()
-                await asyncio.wait([reading])
+            batch = await viewer.next(0)
+            if batch is None:
                 return rows
-            batch = reading.result()
-            assert batch is not None
             assert batch != END
             rows += numbered([batch])
 

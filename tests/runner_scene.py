@@ -21,6 +21,7 @@ from typing import Any
 from gateway.agent import AgentDefinition, AgentInput, ModelSettings, ToolSettings
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
+from gateway.clock import Kept
 from gateway.events import Event, RunFailed, RunFinished
 from gateway.history.versions import Rewrite
 from gateway.loops.react import ReactLoop
@@ -34,7 +35,7 @@ from gateway.runs.viewer import Viewer
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.tables import KeptThread
-from gateway.store import DueDeletion, Fork, Kept, RunRecord, Store, StoreEnvironment, Thread, ThreadDocuments
+from gateway.store import DueDeletion, Fork, RunRecord, Store, StoreEnvironment, Thread, ThreadDocuments
 from gateway.tool import SingleTool, Tool, Toolbox
 from tests.movable_clock import MovableClock
 from tests.waiting import until

@@ -31,7 +31,8 @@ export default defineConfig(({ mode }) => ({
       GATEWAY_PATHS.map((path) => [path, { target: GATEWAY, changeOrigin: true, headers: { origin: GATEWAY } }]),
     ),
   },
-  test: { include: ["tests/**/*.test.{ts,tsx}"], testTimeout: 60_000, hookTimeout: 60_000 },
+  // most of the time they wait: for a gateway, for the network to be there again
+  test: { include: ["tests/**/*.test.{ts,tsx}"], testTimeout: 60_000, hookTimeout: 60_000, maxWorkers: "100%" },
 }));
 
 /** Browsers that know `light-dark()`: what stands in for it elsewhere does not see the `color-scheme` of a host page. */

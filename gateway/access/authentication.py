@@ -39,6 +39,7 @@ from gateway.errors import (
     UnsupportedMediaTypeError,
 )
 from gateway.problems import ErrorForm, Problem, http_problem, internal_problem, problem_json, problem_of
+from gateway.wire.mounts import below_mount
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +113,8 @@ class AccessMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
+            if scope.get("root_path") or not scope.get("raw_path"):
+                scope = below_mount(scope)
             await self._serve(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})  # the gateway has no WebSockets
@@ -245,15 +248,19 @@ class AccessMiddleware:
 
 
 class Paths:
-    """A set of paths; one that ends with `/` stands for everything below it."""
+    """A set of paths; one that ends with `/` stands for everything below it, and `{...}` for any part between two."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         paths = tuple(paths)
         self._exact = frozenset(paths)
         self._below = tuple(path for path in paths if path.endswith("/") and path != "/")
+        patterns = [re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path)) for path in paths if "{" in path]
+        self._like = re.compile("|".join(patterns)) if patterns else None
 
     def __contains__(self, path: str) -> bool:
-        return path in self._exact or path.startswith(self._below)
+        if path in self._exact or path.startswith(self._below):
+            return True
+        return self._like is not None and self._like.fullmatch(path) is not None
 
 
 def has_body(headers: Mapping[str, str]) -> bool:

@@ -175,12 +175,11 @@ class Renderer:
             written = orjson.dumps(said)
         except TypeError:  # half a surrogate pair
             return b""
-        # A text that ends with '",', as JSON often does, contains the separator.
-        if not all(said) or len(written) > _MAX_DELTA or b'\\","' in written:
+        if not all(said) or len(written) > _MAX_DELTA or (pieces := strict_json.texts_between_quotes(written)) is None:
             return b""
         prefix, _ = self._delta(deltas[0])
         frames = [prefix + b'"', b"", b'"}\n' + self._id, b"", b"\n\n"] * len(said)
-        frames[1::5] = written[2:-2].split(b'","')
+        frames[1::5] = pieces
         frames[3::5] = orjson.dumps([*range(first, first + len(said))])[1:-1].split(b",")
         return b"".join(frames)
 

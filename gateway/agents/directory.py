@@ -36,6 +36,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
     def __init__(self, agents: Iterable[OpenAgent] = (), *, most_stored_open: int = MOST_STORED_OPEN) -> None:
         """`most_stored_open`: how many agents of callers stay open while nothing holds them."""
         self._agents = _by_id(agents)
+        self.default = ""  # the agent for requests that name none; empty: nobody chose one
         self.stored: StoredAgents | None = None  # set once the store is open
         self.caller_tools: CallerTools | None = None  # and what it needs, too
         self._loaded: dict[str, Loaded] = {}  # the open ones, the one that was used last at the end
@@ -184,10 +185,10 @@ class AgentDirectory(Mapping[str, OpenAgent]):
                     extra={"agent_id": agent_id, "owner": owner},
                 )
 
-    def replace(self, agents: Iterable[OpenAgent]) -> None:
-        """Use these agents from now on. Earlier ones that are not among them are retired."""
+    def replace(self, agents: Iterable[OpenAgent], default: str | None = None) -> None:
+        """Use these agents from now on. Earlier ones that are not among them are retired. `default` is one of them."""
         before = self._agents
-        self._agents = _by_id(agents)
+        self._agents, self.default = _by_id(agents), default or ""
         stay = set(self._agents.values())
         for agent in before.values():
             if agent not in stay:

@@ -15,7 +15,7 @@ from gateway.frozen import replace
 from gateway.history.context_limits import FitCache
 from gateway.loop import Loop
 from gateway.messages import JsonObject, ToolSpec
-from gateway.model import Fallback, Model
+from gateway.model import Circuit, Fallback, Model
 from gateway.tool import Tool, Toolbox
 from gateway.turns.tool_failures import ExposedTool
 from gateway.wire.log_counts import counted
@@ -24,8 +24,18 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class AllowedModel:
+    """A model that a run may have in place of its agent's own. `circuit` as in Fallback, `fits` as in OpenAgent."""
+
+    model: Model
+    circuit: Circuit | None = None
+    fits: FitCache = field(default_factory=FitCache)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class OpenAgent:
-    """Serves the runs of one agent. `toolboxes` are in the order of the definition's `tools`.
+    """Serves the runs of one agent. `toolboxes` are in the order of the definition's `tools`, `allowed` are the models
+    of its `allow_models` by id.
 
     `fits` remembers how threads that were too long for the model were shortened; `clashes` are names of tools that
     occur twice, which are logged once. `owner` made it, where a caller did; None: it is configured. `about` is what the
@@ -41,6 +51,12 @@ class OpenAgent:
     clashes: set[str] = field(default_factory=set)
     owner: str | None = None
     about: JsonObject = field(default_factory=dict)
+    allowed: Mapping[str, AllowedModel] = field(default_factory=dict)
+
+    @property
+    def models(self) -> Sequence[Model]:
+        """Its own model and those that a run may have in its place."""
+        return (self.model, *(other.model for other in self.allowed.values()))
 
     @property
     def collection(self) -> str:
@@ -103,7 +119,8 @@ class OpenAgent:
         """Close everything that the agent holds."""
         for _, toolbox in self.toolboxes:
             await toolbox.close()
-        await self.model.close()
+        for model in self.models:
+            await model.close()
         for other in self.fallback.others:
             await other.model.close()
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from gateway.access.origins import origin_problem
 from gateway.configuration.file import FieldPath, FieldProblem, below, did_you_mean, spell_path
-from gateway.configuration.key_checks import key_problems
+from gateway.configuration.key_checks import key_problems, unknown_agent
 from gateway.configuration.known_parts import KnownParts, provider_name, scheme
 from gateway.configuration.sections import (
     AgentSection,
@@ -103,6 +103,8 @@ def _server_problems(server: ServerSection, agent_ids: Sequence[str]) -> Iterato
             yield ("allowed_hosts", index), problem
     if server.public_url is not None and (problem := _http_url_problem(server.public_url)):
         yield ("public_url",), problem
+    if server.default_agent is not None and (problem := unknown_agent(server.default_agent, agent_ids)):
+        yield ("default_agent",), problem
     yield from key_problems(server, agent_ids)
     has_keys = server.api_keys or server.publishable_keys
     if not (has_keys or server.allow_unauthenticated) and (field := outside_reach(server)):

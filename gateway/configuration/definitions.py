@@ -86,7 +86,15 @@ def agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefinitio
         client_instructions=ClientInstructions(**section.client_instructions.model_dump()),
         locked=LOCKABLE if "all" in section.locked else frozenset(section.locked),
         usage_event=section.usage_event,
+        protocol_settings=_protocol_settings(section),
+        allow_models=section.allow_models,
     )
+
+
+def _protocol_settings(section: AgentSection) -> Mapping[str, object]:
+    names = type(section).model_fields.keys() - AgentSection.model_fields.keys()
+    found = {name: getattr(section, name) for name in sorted(names)}
+    return {name: settings for name, settings in found.items() if settings is not None}
 
 
 def _model_settings(section: FallbackSection, parts: KnownParts) -> ModelSettings:
@@ -122,6 +130,9 @@ def opening_problems(
     yield from opening_problem(path, parts.agent_types[agent.type].open, agent, environments.loops)
     models = [((*path, "model"), agent.model)]
     models += [((*path, "model", "fallback", number), other) for number, other in enumerate(agent.model.fallback)]
+    models += [
+        ((*path, "allow_models", number), agent.with_model(id).model) for number, id in enumerate(agent.allow_models)
+    ]
     for at, model in models:
         yield from opening_problem(at, parts.models[model.model_provider].open, model, environments.models)
     for number, tool in enumerate(agent.tools):

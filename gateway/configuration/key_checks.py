@@ -26,7 +26,7 @@ def key_problems(server: ServerSection, agent_ids: Sequence[str]) -> Iterator[Fi
             problem = f"begins as what everybody may see ({PUBLISHABLE_PREFIX!r}, {TOKEN_PREFIX!r}); choose another"
             yield ("api_keys", index, "key"), problem
     for index, publishable in enumerate(server.publishable_keys):
-        yield from below(("publishable_keys", index), _publishable_problems(publishable, list(agent_ids)))
+        yield from below(("publishable_keys", index), _publishable_problems(publishable, agent_ids))
     for index, proxy in enumerate(server.trusted_proxies):
         if network_problem := _network_problem(proxy):
             yield ("trusted_proxies", index), network_problem
@@ -65,16 +65,23 @@ def _spelled(path: FieldPath) -> str:
     return spell_path(("server", *path))
 
 
-def _publishable_problems(entry: PublishableKeySection, agent_ids: list[str]) -> Iterator[FieldProblem]:
+def _publishable_problems(entry: PublishableKeySection, agent_ids: Sequence[str]) -> Iterator[FieldProblem]:
     if not entry.key.startswith(PUBLISHABLE_PREFIX):
         yield ("key",), f"must begin with {PUBLISHABLE_PREFIX!r}, so that everybody sees that it is not secret"
     for index, origin in enumerate(entry.origins):
         if wrong := origin_problem(origin):
             yield ("origins", index), wrong
     for index, agent_id in enumerate(entry.agents):
-        if agent_id not in agent_ids:
-            near = did_you_mean(agent_id, agent_ids) or f"; there are: {', '.join(agent_ids) or 'none'}"
-            yield ("agents", index), f"no agent has the id {agent_id!r}{near}"
+        if problem := unknown_agent(agent_id, agent_ids):
+            yield ("agents", index), problem
+
+
+def unknown_agent(agent_id: str, agent_ids: Sequence[str]) -> str | None:
+    """The problem of an id that no agent of the file has."""
+    if agent_id in agent_ids:
+        return None
+    near = did_you_mean(agent_id, list(agent_ids)) or f"; there are: {', '.join(agent_ids) or 'none'}"
+    return f"no agent has the id {agent_id!r}{near}"
 
 
 def _network_problem(text: str) -> str | None:

@@ -1,4 +1,5 @@
-"""The configuration's sections with those of the protocols there are: `protocols.<name>`, also of each key.
+"""The configuration's sections with those of the protocols there are: `protocols.<name>`, also of each key, and what an
+agent says for a protocol.
 
 Below: sections. Above: reading, settings. What a protocol's section has is the protocol's own: a pydantic model.
 """
@@ -7,25 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, create_model
 
-from gateway.configuration.sections import ApiKeySection, ConfigurationSection, ProtocolsSection, ServerSection
+from gateway.configuration.sections import (
+    AgentSection,
+    ApiKeySection,
+    ConfigurationSection,
+    ProtocolsSection,
+    ServerSection,
+)
+from gateway.errors import ConfigurationError
 
 SettingsKinds: TypeAlias = "Mapping[str, type[BaseModel]]"
-"""The models of protocols' settings, by their names below `protocols`."""
+"""The models of protocols' settings, by their names below `protocols`, or in an agent."""
 NamedSettings: TypeAlias = "dict[str, BaseModel | None]"
 """Settings of protocols by these names; None: turned off."""
+_Kinds: TypeAlias = tuple[tuple[str, type[BaseModel]], ...]
+_NONE: SettingsKinds = MappingProxyType({})
 
 
-def with_protocols(kinds: SettingsKinds) -> type[ConfigurationSection]:
-    """The file's sections where there are protocols with these settings."""
-    return _with_protocols(tuple(sorted(kinds.items())))
+def with_protocols(kinds: SettingsKinds, of_agents: SettingsKinds = _NONE) -> type[ConfigurationSection]:
+    """The file's sections where there are protocols with these settings, and with these members of agents.
+
+    Raises:
+        ConfigurationError: a member has the name of one that every agent has.
+    """
+    if taken := of_agents.keys() & AgentSection.model_fields.keys():
+        raise ConfigurationError(f"every agent has {min(taken)!r} already; rename what the protocol says of agents")
+    return _with_protocols(tuple(sorted(kinds.items())), tuple(sorted(of_agents.items())))
 
 
 @lru_cache(maxsize=4)  # making one takes longer than reading a file
-def _with_protocols(kinds: tuple[tuple[str, type[BaseModel]], ...]) -> type[ConfigurationSection]:
+def _with_protocols(kinds: _Kinds, of_agents: _Kinds) -> type[ConfigurationSection]:
     fields: dict[str, Any] = {name: (_may_be_off(kind), kind()) for name, kind in kinds}
     protocols = create_model("ProtocolsSection", __base__=ProtocolsSection, __doc__=ProtocolsSection.__doc__, **fields)
     key = create_model(
@@ -46,7 +63,13 @@ def _with_protocols(kinds: tuple[tuple[str, type[BaseModel]], ...]) -> type[Conf
         __doc__=ConfigurationSection.__doc__,
         server=_like(ConfigurationSection, "server", server, server()),
         protocols=_like(ConfigurationSection, "protocols", protocols, protocols()),
+        agents=_like(ConfigurationSection, "agents", tuple[_agent(of_agents), ...] | None, None),  # type: ignore[misc]
     )
+
+
+def _agent(members: _Kinds) -> type[AgentSection]:
+    fields: dict[str, Any] = {name: (kind | None, Field(None, description=kind.__doc__)) for name, kind in members}
+    return create_model("AgentSection", __base__=AgentSection, __doc__=AgentSection.__doc__, **fields)
 
 
 def _like(section: type[BaseModel], name: str, kind: Any, default: Any) -> Any:

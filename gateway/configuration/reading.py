@@ -122,6 +122,7 @@ _LIMITS = {
     "less_than_equal": "is too large; it must be at most {le}",
     "string_too_short": "is too short; use at least {min_length} characters",
     "string_too_long": "is too long; use at most {max_length} characters",
+    "too_long": "has too many entries; use at most {max_length}",
 }
 
 

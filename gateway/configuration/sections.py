@@ -186,6 +186,9 @@ class ServerSection(Section):
     public_url: str | None = Field(default=None, max_length=2048)
     """The address under which clients reach the gateway, where a proxy stands before it: 'https://agents.example'.
     It needs keys, or allow_unauthenticated."""
+    default_agent: str | None = None
+    """The id of the agent for requests that name none, such as POST /process. Absent or null: the first agent of the
+    file that the caller may use."""
     cors_origins: tuple[str, ...] = ()
     """The origins, exactly as browsers send them, whose pages may use the gateway: 'https://app.example'."""
     allowed_hosts: tuple[str, ...] = ()
@@ -207,7 +210,8 @@ class ServerSection(Section):
     allow_unauthenticated: bool = False
     """Start without keys although other machines reach the gateway: anybody who does can use every agent."""
     allowed_private_hosts: tuple[str, ...] = ()
-    """Hosts in private networks from which media that messages name may be fetched; all others must be public."""
+    """Hosts in private networks from which media that messages name may be fetched, and to which push notifications may
+    be posted; all others must be public."""
     environment_proxies: bool = False
     """Reach model endpoints through the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name."""
     disconnect_grace_seconds: Seconds = Field(default=15.0, ge=0, le=86_400)
@@ -423,6 +427,8 @@ class AgentSection(Section):
     locked: tuple[Lockable | Literal["all"], ...] = ()
     """What callers may not set for their runs, such as 'temperature' or 'max_tokens'; 'all': nothing of it. Visitors of
     websites may not set anything in any case."""
+    allow_models: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=1_000)
+    """Ids of further models of the same provider, one of which a request may ask for in place of model_id."""
     usage_event: bool = False
     """Tell viewers the tokens of each model call, in a CUSTOM event `token_usage` before the run's end."""
     parameters: ParametersSection = ParametersSection()

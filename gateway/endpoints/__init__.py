@@ -3,8 +3,10 @@
 requests.py     reads a request: who asks, ids in its path, its body
 fields.py       the members of a body, and what is wrong with them
 failure_status.py  the HTTP status of a run that failed
-answers.py      plain JSON answers
+media_fields.py, tool_fields.py, generation_fields.py  media, a client's tools and samplers in the members of a body
+answers.py      plain JSON answers; headers that name a run
 routes.py       routes that visitors may use too; functions as endpoints
+route_table.py  finds a request's route among all
 error_forms.py  which protocol's form an error has
 closed_protocols.py  refuses keys the protocols that are turned off for them
 paths.py        paths with ids in which a slash is part of the id

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
@@ -20,7 +20,9 @@ _MOST_PROBLEMS = 100  # an error of all would be larger than the body
 
 
 class Fields:
-    """The members of one object. What is wrong is noted; `check` refuses it."""
+    """The members of one object. What is wrong is noted; `check` refuses it with the `status`."""
+
+    status: ClassVar[int] = 400
 
     def __init__(self, value: JsonObject, at: str = "", problems: list[FieldProblem] | None = None) -> None:
         """`at` is the object's JSON pointer in the body; `problems` are those of the object that it stands in."""
@@ -49,14 +51,33 @@ class Fields:
         return name
 
     def check(self) -> None:
-        """Raises InvalidRequestError (400) if anything was wrong; its message has all of it."""
+        """Raises InvalidRequestError if anything was wrong; its message has all of it."""
         if self.problems:
             raise InvalidRequestError(
-                "; ".join(each.detail for each in self.problems), status=400, problems=self.problems
+                "; ".join(each.detail for each in self.problems), status=self.status, problems=self.problems
             )
+
+    @property
+    def at(self) -> str:
+        """The object's JSON pointer in the body."""
+        return self._at
 
     def text(self, name: str) -> str | None:
         return self._of(name, str, "a string")
+
+    def required(self, name: str, *, filled: bool = False) -> str:
+        """A text that has to be there, and not be empty if it is to be `filled`. Empty where it is wrong, which is
+        noted.
+        """
+        if self.value.get(name) is None:
+            self.missing(name, "a string")
+        elif filled and self.value[name] == "":
+            self.wrong(name, f"{self.called(name)} must not be empty")
+        return self.text(name) or ""
+
+    def missing(self, name: str, right: str) -> None:
+        """Note that a member is missing; `right` is what it must be."""
+        self.wrong(name, f"{self.called(name)} is missing; it must be {right}")
 
     def boolean(self, name: str) -> bool | None:
         return self._of(name, bool, "true or false")
@@ -71,21 +92,24 @@ class Fields:
 
     def objects(self, name: str) -> Iterator[Self]:
         """The members of each object of an array, as they are asked for. Other items are wrong."""
+        kind, at = type(self), self.pointer(name)
         for place, item in enumerate(self._of(name, list, "an array") or ()):
             if isinstance(item, dict):
-                yield type(self)(item, f"{self.pointer(name)}/{place}", self.problems)
+                yield kind(item, f"{at}/{place}", self.problems)
             else:
                 called = self.called(name)
                 self.wrong_at(f"{escaped(name)}/{place}", f"each of {called} must be an object, not {json_kind(item)}")
 
-    def number(self, name: str, *, least: int = 0) -> int | None:
+    def number(self, name: str, *, least: int = 0, most: int = _MOST) -> int | None:
         value = self.value.get(name)
         if value is None:
             return None
-        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= _MOST:
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
-        bounds = f"at most {_MOST}" if type(value) is int and value > _MOST else f"at least {least}"
-        self.wrong(name, f"{self.called(name)} must be a whole number of {bounds}, not {_shown(value)}")
+        bounds = f"of at most {_MOST}" if type(value) is int and value > _MOST else f"of at least {least}"
+        if most < _MOST:
+            bounds = f"from {least} to {most}"
+        self.wrong(name, f"{self.called(name)} must be a whole number {bounds}, not {_shown(value)}")
         return None
 
     def real(self, name: str, least: float, most: float) -> float | None:
@@ -133,6 +157,11 @@ class Fields:
     def pointer(self, name: str) -> str:
         """The member's JSON pointer in the body."""
         return f"{self._at}/{escaped(name)}"
+
+
+def shown_word(value: JsonValue) -> str:
+    """A wrong word as messages show it: the beginning of a text, the kind of anything else."""
+    return repr(value[:64]) if isinstance(value, str) else json_kind(value)
 
 
 def _shown(value: JsonValue) -> str:

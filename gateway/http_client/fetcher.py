@@ -10,11 +10,13 @@ import asyncio
 import ipaddress
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import aiohttp
+import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gateway.clock import Clock, Deadline, DeadlineError
@@ -97,31 +99,65 @@ class Fetcher:
             the other server did not deliver.
         """
         allowed = self._allowed_private_hosts | allowed_private_hosts
-        deadline = Deadline(self._clock, timeout_seconds)
         request = Fetch(method, parse_fetch_url(url), dict(headers or {}), content)
+        with self._within(timeout_seconds):
+            for _ in range(MOST_REDIRECTS + 1):
+                answer = await self._ask(request, allowed, max_bytes, any_status)
+                if isinstance(answer, FetchedContent):
+                    return answer
+                request = answer
+        raise fetch_failed(f"it was redirected more than {MOST_REDIRECTS} times")
+
+    async def post(self, url: str, *, headers: Mapping[str, str], content: bytes, timeout_seconds: float = 20.0) -> int:
+        """POST to a URL that a caller named, under the fetch policy, and without redirects: the answer's status. Its
+        content is not read.
+
+        Raises:
+            InvalidRequestError: code `fetch_refused` or `fetch_failed`, as `fetch`.
+        """
+        request = Fetch("POST", parse_fetch_url(url), headers, content)
+        with self._within(timeout_seconds):
+            async with self._answered(request, self._allowed_private_hosts) as response:
+                return response.status
+
+    def check(self, url: str) -> None:
+        """Refuse a URL that the policy forbids by what the URL says. Names are resolved with the call.
+
+        Raises:
+            InvalidRequestError: code `fetch_refused`.
+        """
+        parsed = parse_fetch_url(url)
+        private_allowed = self._check_port(parsed, self._allowed_private_hosts)
+        if (address := _address(parsed.raw_host or "")) is not None:
+            _check_addresses([address], private_allowed)
+
+    @contextmanager
+    def _within(self, timeout_seconds: float) -> Generator[None]:
+        """What fails on the way, or takes longer than that, is told as `fetch_failed`."""
+        deadline = Deadline(self._clock, timeout_seconds)
         try:
             with deadline:
-                for _ in range(MOST_REDIRECTS + 1):
-                    answer = await self._ask(request, allowed, max_bytes, any_status)
-                    if isinstance(answer, FetchedContent):
-                        return answer
-                    request = answer
+                yield
         except DeadlineError as error:
-            raise fetch_failed(f"it did not arrive within {timeout_seconds:g} seconds") from error
+            raise fetch_failed(f"the answer did not arrive within {timeout_seconds:g} seconds") from error
         except TRANSPORT_ERRORS as error:
             raise fetch_failed("the connection failed") from error
         finally:
             deadline.close()
-        raise fetch_failed(f"it was redirected more than {MOST_REDIRECTS} times")
 
     async def _ask(
         self, request: Fetch, allowed: frozenset[str], max_bytes: int, any_status: bool
     ) -> FetchedContent | Fetch:
+        async with self._answered(request, allowed) as response:
+            if response.status in REDIRECT_STATUSES and (location := response.headers.get("location")):
+                return request.redirected(response.status, location)
+            return await _fetched(response, max_bytes, any_status)
+
+    @asynccontextmanager
+    async def _answered(self, request: Fetch, allowed: frozenset[str]) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """The answer to a request, once its headers are there; its connection is closed behind the block."""
         host, port = request.url.raw_host or "", request.url.port or 0
-        private_allowed = host.rstrip(".") in allowed
-        if port not in self._ports and not private_allowed:
-            raise fetch_refused(f"port {port} is not one of {', '.join(map(str, sorted(self._ports)))}")
-        addresses = await self._addresses(host, port, private_allowed)
+        addresses = await self._addresses(host, port, self._check_port(request.url, allowed))
         tls = await self._tls() if request.url.scheme == "https" else True
         connector = aiohttp.TCPConnector(
             resolver=_Pinned(host, [self._route(address, port) for address in addresses]),
@@ -143,25 +179,40 @@ class Fetcher:
             ) as response,
         ):
             try:
-                if response.status in REDIRECT_STATUSES and (location := response.headers.get("location")):
-                    return request.redirected(response.status, location)
-                return await _fetched(response, max_bytes, any_status)
+                yield response
             finally:
                 response.close()
 
+    def _check_port(self, url: yarl.URL, allowed: frozenset[str]) -> bool:
+        """Refuse a port that is not allowed; whether the host may be a private one."""
+        private_allowed = (url.raw_host or "").rstrip(".") in allowed
+        if url.port not in self._ports and not private_allowed:
+            raise fetch_refused(f"port {url.port} is not one of {', '.join(map(str, sorted(self._ports)))}")
+        return private_allowed
+
     async def _addresses(self, host: str, port: int, private_allowed: bool) -> Sequence[str]:
-        try:
-            addresses: Sequence[str] = [str(ipaddress.ip_address(host))]
-        except ValueError:
-            if looks_numeric(host):  # 127.1, 0x7f000001, 2130706433, 0177.0.0.1
-                raise fetch_refused("its host is a number, but not a proper address") from None
-            addresses = await self._resolve(host, port)
-        if not addresses:
-            raise fetch_failed("its host is not known")
-        for address in addresses:
-            if not address_allowed(address, private_allowed):
-                raise fetch_refused("its host is not on the public internet")
+        address = _address(host)
+        addresses = await self._resolve(host, port) if address is None else [address]
+        _check_addresses(addresses, private_allowed)
         return addresses
+
+
+def _address(host: str) -> str | None:
+    """The address that a host is, None where it is a name."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        if looks_numeric(host):  # 127.1, 0x7f000001, 2130706433, 0177.0.0.1
+            raise fetch_refused("its host is a number, but not a proper address") from None
+        return None
+
+
+def _check_addresses(addresses: Sequence[str], private_allowed: bool) -> None:
+    if not addresses:
+        raise fetch_failed("its host is not known")
+    for address in addresses:
+        if not address_allowed(address, private_allowed):
+            raise fetch_refused("its host is not on the public internet")
 
 
 async def _fetched(response: aiohttp.ClientResponse, max_bytes: int, any_status: bool) -> FetchedContent:

@@ -13,7 +13,6 @@ metadata.py      what a client notes on a request or a conversation
 media_out.py     media as markdown
 usage.py         the tokens of a run
 routes.py        prefixes, bodies, answers and headers of the routes*
-repeated_requests.py   the run that an earlier request with the same Idempotency-Key began*
 input_cache.py   what was read and recognised of a conversation's last request*
 api_document.py  the operations in the API document
 
@@ -44,7 +43,6 @@ responses_stored.py    responses that have begun: read, followed, stopped, forgo
 Conversations, and runs whose log is gone:
 
 response_view.py       how a caller is shown a run of any protocol as a response*
-run_events.py          what a run left on its thread, as events
 thread_items.py        a thread's messages as items
 item_lists.py          parts of lists of items
 conversations.py       threads as conversations, and what requests say of them

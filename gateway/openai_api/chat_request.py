@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.endpoints.fields import shown_word
 from gateway.messages import (
     INSTRUCTION_ROLES,
     ContentBlock,
@@ -26,7 +27,7 @@ from gateway.messages import (
     new_message_id,
 )
 from gateway.openai_api.content import read_content
-from gateway.openai_api.fields import OpenAIFields, shown
+from gateway.openai_api.fields import OpenAIFields
 from gateway.openai_api.generation import read_generation
 from gateway.openai_api.metadata import read_metadata
 from gateway.openai_api.tools import read_tool_choice, read_tools
@@ -234,7 +235,7 @@ def _refuse_role(fields: OpenAIFields, said: JsonValue) -> None:
             "role", f"{fields.called('role')} is 'function', which is not used any more; send 'tool' and a tool_call_id"
         )
         return
-    fields.wrong("role", f"{fields.called('role')} is {shown(said)}; it must be one of {', '.join(_ROLES)}")
+    fields.wrong("role", f"{fields.called('role')} is {shown_word(said)}; it must be one of {', '.join(_ROLES)}")
 
 
 def _one_text(fields: OpenAIFields) -> str:
@@ -261,7 +262,7 @@ def _assistant(fields: OpenAIFields) -> tuple[ContentBlock, ...]:
 def _call(call: OpenAIFields) -> ToolCall | None:
     call_id, kind = call.required("id", filled=True), call.value.get("type")
     if kind not in (None, "function"):
-        call.wrong("type", f"{call.called('type')} is {shown(kind)}; it must be 'function'")
+        call.wrong("type", f"{call.called('type')} is {shown_word(kind)}; it must be 'function'")
         return None
     function = call.inner("function")
     if function is None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InputNames
+from gateway.endpoints.answers import THREAD_HEADER, run_headers
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.messages import Message
 from gateway.openai_api.chat_history import common_beginning
@@ -20,10 +21,10 @@ from gateway.openai_api.chat_request import ChatRequest, ReadItems, read_chat_re
 from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.ids import new_run_id, new_thread_id, place_of
 from gateway.openai_api.input_cache import InputCache, KnownInput
-from gateway.openai_api.repeated_requests import DIGEST, KEY_HEADER, begun_before, body_digest
-from gateway.openai_api.routes import THREAD_HEADER, expect_object, header_text, run_headers
+from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object, header_text
 from gateway.openai_api.settings import ChatSettings
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.repeated_requests import DIGEST, begun_before, body_digest
 from gateway.runs.viewer import Viewer
 
 _ORIGIN: Final = "chat_completions"
@@ -70,7 +71,7 @@ async def start_chat(
         raise unknown_model(request.model) from None
     key = headers.get(KEY_HEADER, "")
     run_id, digest = new_run_id("chatcmpl-", key), body_digest(body) if key else ""
-    if key and (begun := await begun_before(environment, caller, run_id, digest)) is not None:
+    if key and (begun := await begun_before(environment, caller, run_id, digest, REPEAT_WORDS)) is not None:
         viewer, record = begun
         return _started(viewer, form_of(record), record.thread_id, request)
     known = await _thread_of(environment, caller, request, headers, settings)

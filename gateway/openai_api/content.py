@@ -8,34 +8,28 @@ https://platform.openai.com/docs/api-reference/responses/create
 
 from __future__ import annotations
 
-import base64
-import mimetypes
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
-from urllib.parse import unquote_to_bytes
 
+from gateway.endpoints.fields import shown_word
+from gateway.endpoints.media_fields import linked_medium, read_file
 from gateway.messages import (
     AudioBlock,
     Base64Source,
     ContentBlock,
-    DocumentBlock,
     FileSource,
     ImageBlock,
     MediaBlock,
     TextBlock,
-    UrlSource,
     VideoBlock,
-    block_of_media,
     json_kind,
 )
-from gateway.openai_api.fields import OpenAIFields, shown
+from gateway.openai_api.fields import OpenAIFields
 
 _Part: TypeAlias = Callable[[OpenAIFields], ContentBlock | None]
 
 _AUDIO_TYPES: Mapping[str, str] = MappingProxyType({"mp3": "audio/mpeg", "wav": "audio/wav"})
-_UNKNOWN_TYPE: Final = "application/octet-stream"
-_FETCHED: Final = ("http://", "https://")
 
 
 def read_content(fields: OpenAIFields, name: str, *, media: bool = True) -> tuple[ContentBlock, ...]:
@@ -59,7 +53,7 @@ def _block(part: OpenAIFields, *, media: bool) -> ContentBlock | None:
     known = {**_TEXTS, **_MEDIA} if media else _TEXTS
     if isinstance(kind, str) and (read := known.get(kind)) is not None:
         return read(part)
-    part.wrong("type", f"{part.called('type')} is {shown(kind)}; it must be one of {', '.join(known)}")
+    part.wrong("type", f"{part.called('type')} is {shown_word(kind)}; it must be one of {', '.join(known)}")
     return None
 
 
@@ -78,30 +72,12 @@ def _image(part: OpenAIFields) -> MediaBlock | None:
     if (file_id := part.text("file_id")) and part.value.get("image_url") is None:
         return ImageBlock(FileSource(file_id))
     inside = part.inner("image_url") if isinstance(part.value.get("image_url"), dict) else None
-    return _linked(part, "image_url", ImageBlock) if inside is None else _linked(inside, "url", ImageBlock)
+    return linked_medium(part, "image_url", ImageBlock) if inside is None else linked_medium(inside, "url", ImageBlock)
 
 
 def _video(part: OpenAIFields) -> MediaBlock | None:
     inside = part.inner("video_url") if isinstance(part.value.get("video_url"), dict) else None
-    return _linked(part, "video_url", VideoBlock) if inside is None else _linked(inside, "url", VideoBlock)
-
-
-def _linked(
-    fields: OpenAIFields, name: str, kind: type[ImageBlock | VideoBlock | DocumentBlock], title: str | None = None
-) -> MediaBlock | None:
-    """The medium at a URL; one that holds the data itself is of the kind that it says."""
-    url = fields.required(name, filled=True)
-    if url.lower().startswith(_FETCHED):
-        return kind(UrlSource(url), title)
-    if (source := _data_source(url)) is not None:
-        return block_of_media(source.media_type.partition("/")[0], source, title)
-    if url:
-        fields.wrong(
-            name,
-            f"{fields.called(name)} must be an http or https URL, or a data URL such as data:image/png;base64,...; "
-            f"not {url[:32]!r}",
-        )
-    return None
+    return linked_medium(part, "video_url", VideoBlock) if inside is None else linked_medium(inside, "url", VideoBlock)
 
 
 def _audio(part: OpenAIFields) -> AudioBlock | None:
@@ -119,39 +95,10 @@ def _audio(part: OpenAIFields) -> AudioBlock | None:
 def _chat_file(part: OpenAIFields) -> MediaBlock | None:
     inside = part.inner("file")
     if inside is not None:
-        return _file(inside)
+        return read_file(inside)
     if part.value.get("file") is None:
         part.wrong("file", f"{part.called('file')} is missing; give it file_data or file_id")
     return None
-
-
-def _file(fields: OpenAIFields) -> MediaBlock | None:
-    title, file_id, data = fields.text("filename"), fields.text("file_id"), fields.text("file_data")
-    if data:
-        return _linked(fields, "file_data", DocumentBlock, title) if ":" in data else _bare_file(data, title)
-    if fields.value.get("file_url") is not None:
-        return _linked(fields, "file_url", DocumentBlock, title)
-    if file_id:
-        return DocumentBlock(FileSource(file_id), title)
-    fields.wrong("file_data", f"{fields.called('file_data')} is missing; give a file's data, its URL or its file_id")
-    return None
-
-
-def _bare_file(data: str, title: str | None) -> MediaBlock:
-    """A file without its type: its name tells it."""
-    media_type = mimetypes.guess_type(title or "")[0] or _UNKNOWN_TYPE
-    return block_of_media(media_type.partition("/")[0], Base64Source(data, media_type), title)
-
-
-def _data_source(url: str) -> Base64Source | None:
-    """The data that a `data:` URL holds; None: it is no such URL."""
-    head, comma, data = url[len("data:") :].partition(",")
-    if not (comma and url[: len("data:")].lower() == "data:"):
-        return None
-    media_type, *parameters = (each.strip() for each in head.lower().split(";"))
-    if "base64" not in parameters:
-        data = base64.b64encode(unquote_to_bytes(data)).decode()
-    return Base64Source(data, media_type or _UNKNOWN_TYPE)
 
 
 _TEXTS: Final[Mapping[str, _Part]] = {"text": _text, "input_text": _text, "output_text": _text, "refusal": _refusal}
@@ -160,6 +107,6 @@ _MEDIA: Final[Mapping[str, _Part]] = {
     "input_image": _image,
     "input_audio": _audio,
     "file": _chat_file,
-    "input_file": _file,
+    "input_file": read_file,
     "video_url": _video,
 }

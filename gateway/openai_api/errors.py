@@ -16,7 +16,7 @@ from gateway.events import Cancelled, RunFailed, RunFinished
 from gateway.messages import JsonObject
 from gateway.problems import Problem
 from gateway.providers.failure_words import public_message
-from gateway.wire.json_pointer import names_in
+from gateway.wire.json_pointer import dotted
 
 NO_RETRY: Mapping[str, str] = MappingProxyType({"x-should-retry": "false"})
 """The SDKs send a request again after a 409, a 429 and a 5xx, but not with these headers. They are on the answer to a
@@ -86,8 +86,7 @@ def retry_headers(problem: Problem) -> Mapping[str, str]:
 
 def param_of(pointer: str) -> str | None:
     """A JSON pointer as OpenAI writes it: `messages[0].content`; None for the whole body."""
-    written = "".join(f"[{name}]" if name.isdecimal() else f".{name}" for name in names_in(pointer))
-    return written.removeprefix(".") or None
+    return dotted(pointer) or None
 
 
 def failure_of(last: RunFinished | RunFailed, *, to_operator: bool = True) -> RunFailedError | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, get_args
 
+from gateway.endpoints.generation_fields import read_seed, read_stop
 from gateway.openai_api.fields import OpenAIFields
 from gateway.wishes.generation import (
     GenerationOptions,
@@ -23,7 +24,6 @@ _EFFORTS: Final[Mapping[str, ReasoningEffort]] = {**{each: each for each in get_
 _SUMMARIES: Final[Mapping[str, ReasoningSummary]] = {each: each for each in get_args(ReasoningSummary)}
 _FORMATS: Final[Mapping[str, str]] = {each: each for each in ("text", "json_object", "json_schema")}
 _LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
-_MOST_SEED: Final = 2**63
 
 
 def read_generation(body: OpenAIFields) -> GenerationOptions:
@@ -35,8 +35,8 @@ def read_generation(body: OpenAIFields) -> GenerationOptions:
         top_p=body.real("top_p", 0, 1),
         top_k=_top_k(body),
         max_tokens=next((each for each in limits if each is not None), None),
-        stop=_stop(body),
-        seed=_seed(body),
+        stop=read_stop(body),
+        seed=read_seed(body),
         presence_penalty=body.real("presence_penalty", -2, 2),
         frequency_penalty=body.real("frequency_penalty", -2, 2),
         response_format=_format(body),
@@ -50,25 +50,6 @@ def _top_k(body: OpenAIFields) -> int | None:
     """OpenAI has none, but servers that speak its API do: there 0 and -1 stand for no limit."""
     value = body.number("top_k", least=-1)
     return value if value is not None and value > 0 else None
-
-
-def _stop(body: OpenAIFields) -> tuple[str, ...] | None:
-    if isinstance(value := body.value.get("stop"), str):
-        return (value,) if value else None
-    if value is not None and not isinstance(value, list):
-        body.wrong("stop", f"{body.called('stop')} must be a string or an array of strings")
-        return None
-    return tuple(each for each in body.strings("stop") or () if each) or None
-
-
-def _seed(body: OpenAIFields) -> int | None:
-    value = body.value.get("seed")
-    if value is None:
-        return None
-    if isinstance(value, int) and not isinstance(value, bool) and -_MOST_SEED <= value < _MOST_SEED:
-        return value
-    body.wrong("seed", f"{body.called('seed')} must be a whole number of at most 64 bits")
-    return None
 
 
 def _effort(body: OpenAIFields, reasoning: OpenAIFields | None) -> ReasoningEffort | None:

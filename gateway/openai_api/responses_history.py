@@ -1,26 +1,17 @@
 """Recognises a thread's messages in the items that a client of Responses sends again.
 
-Below: messages. Above: responses_start. Pure. A client replays what it was shown: not the messages' ids, not the calls
-of hidden tools, perhaps no reasoning. So a message is recognised by what must be the same: the words of users and of
-the assistant, and the ids of the calls of the client's tools. Everything else belongs to what stands around it.
+Below: messages. Above: responses_start. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
-from gateway.messages import Message, TextBlock
+from gateway.history import recognition
+from gateway.messages import Message
 
-_Mark: TypeAlias = tuple[object, ...]
-_BACKEND_CALL: Final = "mcp_"  # begins the ids of `mcp_call` items, which are their calls' ids (responses_items)
-
-
-class _Marks(NamedTuple):
-    """What a client must have kept of some messages, in order, and the place of the message that each belongs to."""
-
-    marks: list[_Mark]
-    places: list[int]
+_BACKEND_CALLS: Final = ("mcp_",)  # begin the ids of `mcp_call` items, which are their calls' ids (responses_items)
 
 
 def recognised(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[Message, ...]:
@@ -32,110 +23,5 @@ def recognised(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[Mess
 def common_beginning(
     stored: Sequence[Message], sent: Sequence[Message], start: tuple[int, int] = (0, 0)
 ) -> tuple[int, int]:
-    """How many of the thread's messages are recognised, and for how many of the sent ones they stand. What is before
-    `start` is recognised already, ends with a person's message, and shares no call with the rest.
-    """
-    known, new = start[0] - 1, start[1] - 1  # that message says where the rest begins
-    if known < 0 or new < 0:
-        return _common_beginning(stored, sent)
-    end, rest = _common_beginning(stored[known:], sent[new:])
-    return known + end, new + rest
-
-
-def _common_beginning(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[int, int]:
-    shown = _shown_calls(stored, sent)
-    kept, told = _marks(stored, shown), _marks(sent, shown)
-    same = _same(kept, told)
-    if same == len(kept.marks):
-        end = len(stored)
-    elif same == 0:
-        end = 0
-    else:
-        end = _end_of_answer(stored, kept.places[same - 1], kept.places[same])
-    rest = told.places[same - 1] + 1 if same else 0
-    if end == len(stored) or (end and _is_users(stored[end])):
-        rest = _behind_copies(sent, rest, told.places[same] if same < len(told.places) else len(sent))
-    return end, rest
-
-
-def _shown_calls(stored: Sequence[Message], sent: Sequence[Message]) -> set[str]:
-    """The calls that the client sends again, but for those that the gateway answered: a client may replay these in one
-    form or another, or not at all.
-    """
-    sent_calls = (call.call_id for message in sent for call in message.tool_calls)
-    shown = {call_id for call_id in sent_calls if not call_id.startswith(_BACKEND_CALL)}
-    shown |= {
-        result.call_id
-        for message in sent
-        if (result := message.tool_result) is not None and not result.call_id.startswith(_BACKEND_CALL)
-    }
-    if shown:
-        for message in stored:
-            if message.role == "tool" and message.turn_id is not None and (result := message.tool_result) is not None:
-                shown.discard(result.call_id)
-    return shown
-
-
-def _marks(messages: Sequence[Message], shown: Container[str]) -> _Marks:
-    marks: list[_Mark] = []
-    places: list[int] = []
-    for place, message in enumerate(messages):
-        for mark in _marks_of(message, shown):
-            marks.append(mark)
-            places.append(place)
-    return _Marks(marks, places)
-
-
-def _marks_of(message: Message, shown: Container[str]) -> Sequence[_Mark]:
-    role, content = message.role, message.content
-    if role == "assistant":
-        if len(content) == 1 and type(block := content[0]) is TextBlock:
-            return ((role, block.text),) if block.text else ()
-        said: list[_Mark] = [(role, text)] if (text := message.text) else []
-        return [*said, *(("call", call.call_id) for call in message.tool_calls if call.call_id in shown)]
-    if role == "reasoning":
-        return ()
-    if role == "tool":
-        result = message.tool_result
-        return () if result is None or result.call_id not in shown else (("output", result.call_id),)
-    return ((role, content),)
-
-
-def _same(kept: _Marks, told: _Marks) -> int:
-    """How many leading marks are the same, without a part of a message."""
-    same = 0
-    for one, other in zip(kept.marks, told.marks, strict=False):
-        if one != other:
-            break
-        same += 1
-    while same and (_splits(kept, same) or _splits(told, same)):
-        same -= 1
-    return same
-
-
-def _splits(of: _Marks, same: int) -> bool:
-    return same < len(of.places) and of.places[same - 1] == of.places[same]
-
-
-def _end_of_answer(stored: Sequence[Message], last: int, following: int) -> int:
-    """Where the messages end that belong to those up to `last`, if the client has something else in place of those from
-    `following` on.
-    """
-    if _is_users(stored[following]):
-        return following
-    calls = {call.call_id for call in stored[last].tool_calls}
-    end = last + 1
-    while end < following and (result := stored[end].tool_result) is not None and result.call_id in calls:
-        end += 1
-    return end
-
-
-def _is_users(message: Message) -> bool:
-    return message.role not in ("assistant", "reasoning", "tool")
-
-
-def _behind_copies(sent: Sequence[Message], start: int, end: int) -> int:
-    """The place behind messages that are copies of what the thread has behind the last recognised one."""
-    while start < end and (sent[start].role in ("reasoning", "tool", "assistant")):
-        start += 1
-    return start
+    """As history.recognition does."""
+    return recognition.common_beginning(stored, sent, start, backend_calls=_BACKEND_CALLS)

@@ -12,6 +12,7 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from gateway.endpoints.fields import shown_word
 from gateway.messages import (
     Base64Source,
     ContentBlock,
@@ -27,7 +28,7 @@ from gateway.messages import (
     new_message_id,
 )
 from gateway.openai_api.content import read_content
-from gateway.openai_api.fields import OpenAIFields, shown
+from gateway.openai_api.fields import OpenAIFields
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ def _item(item: OpenAIFields) -> InputItem | None:
         kind = "message" if "role" in item.value or "content" in item.value else _REFERENCE
     if isinstance(kind, str) and (read := _ITEMS.get(kind)) is not None:
         return read(item)
-    item.wrong("type", f"{item.called('type')} is {shown(kind)}; it must be one of {', '.join(_ITEMS)}")
+    item.wrong("type", f"{item.called('type')} is {shown_word(kind)}; it must be one of {', '.join(_ITEMS)}")
     return None
 
 

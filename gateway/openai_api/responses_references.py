@@ -30,9 +30,9 @@ from gateway.openai_api.errors import wrong
 from gateway.openai_api.ids import ItemPlace, place_of
 from gateway.openai_api.responses_chain import Chain, approval_gone
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem, may_stand_for_another
-from gateway.openai_api.run_events import blocks_in_order
 from gateway.openai_api.thread_items import noted_ids
 from gateway.protocol import ProtocolEnvironment
+from gateway.runs.run_events import blocks_in_order
 
 _KINDS: Final[Mapping[type[ContentBlock], Sequence[str]]] = {
     TextBlock: ("msg",),

@@ -192,12 +192,12 @@ class ResponsesRenderer:
             written = orjson.dumps(said)
         except TypeError:  # half a surrogate pair
             return frames + self._one_by_one(rest)
-        if b'\\","' in written:  # a text that ends with '",', as JSON often does, contains the separator
+        if (pieces := strict_json.texts_between_quotes(written)) is None:
             return frames + self._one_by_one(rest)
         self._parts += said
         head, sequence = self._head, self._sequence
         self._sequence = sequence + len(said)
-        for piece in written[2:-2].split(b'","'):
+        for piece in pieces:
             frames.append(b'%b"%b","sequence_number":%d}\n\n' % (head, piece, sequence))
             sequence += 1
         return frames

@@ -21,16 +21,16 @@ from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.ids import item_id, new_run_id, new_thread_id, place_of
 from gateway.openai_api.input_cache import InputCache, KnownInput
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
-from gateway.openai_api.repeated_requests import DIGEST, KEY_HEADER, begun_before, body_digest
 from gateway.openai_api.responses_chain import Chain, check_outputs, find_chain
 from gateway.openai_api.responses_items import ApprovalItem, ReadInput, SaidItem, plain_messages
 from gateway.openai_api.responses_output import Seal
 from gateway.openai_api.responses_references import StoredItems, answers_of, resolved
 from gateway.openai_api.responses_request import ResponsesRequest, read_request
 from gateway.openai_api.responses_resource import ORIGIN, EarlierCall, ResponseForm, form_of
-from gateway.openai_api.routes import expect_object
+from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object
 from gateway.openai_api.settings import ResponsesSettings
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.repeated_requests import DIGEST, begun_before, body_digest
 from gateway.runs.viewer import Viewer
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ async def start_response(
     seal = await _seal_for(environment, caller, request)
     key = headers.get(KEY_HEADER, "")
     run_id, digest = new_run_id("resp_", key), body_digest(body) if key else ""
-    if key and (begun := await begun_before(environment, caller, run_id, digest)) is not None:
+    if key and (begun := await begun_before(environment, caller, run_id, digest, REPEAT_WORDS)) is not None:
         viewer, record = begun
         return StartedResponse(viewer, form_of(record), request.stream, seal)
     chain = await find_chain(environment, caller, request)

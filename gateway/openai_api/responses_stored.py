@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from typing import Final
 
 from gateway.access.callers import Caller
+from gateway.endpoints.answers import run_headers
 from gateway.errors import NotFoundError
 from gateway.events import Event, RunFailed, RunFinished
 from gateway.messages import JsonObject
@@ -17,10 +18,9 @@ from gateway.openai_api.errors import wrong
 from gateway.openai_api.response_view import ResponseView, view_of
 from gateway.openai_api.responses_renderer import ResponsesRenderer
 from gateway.openai_api.responses_resource import ORIGIN, EarlierCall
-from gateway.openai_api.routes import run_headers
 from gateway.openai_api.thread_items import ThreadItem, ThreadItems, earlier_call, message_items
 from gateway.protocol import ProtocolEnvironment
-from gateway.renderer import Renderer, rendered_stream
+from gateway.renderer import rendered_so_far, rendered_stream
 from gateway.runs.thread_points import RunMessages
 from gateway.runs.viewer import Viewer
 from gateway.sse import EventStreamResponse
@@ -47,7 +47,7 @@ class StoredResponses:
         if (viewer := await self._watch(caller, record.client_id)) is None:
             return await self._from_thread(caller, record, view)
         with closing(viewer):
-            last = await _follow(viewer, renderer)
+            last = await rendered_so_far(viewer, renderer)
         if not _is_end(last):
             return renderer.so_far("queued" if record.status is RunStatus.QUEUED else "in_progress")
         if again and not record.status.ended:  # it ended behind the look at its record, which says when
@@ -82,7 +82,7 @@ class StoredResponses:
     async def _check_reaches(self, caller: Caller, record: RunRecord, renderer: ResponsesRenderer, after: int) -> None:
         counted = _Counted(renderer)
         with closing(await self._events(caller, record)) as viewer:
-            last = await _follow(viewer, counted)
+            last = await rendered_so_far(viewer, counted)
         events = counted.frames - (1 if _is_end(last) else 0)  # [DONE] has no number
         if after >= events:
             there = f"its last is {events - 1}" if events else "it has none yet"
@@ -165,11 +165,7 @@ class StoredResponses:
         if record.status.ended:
             return
         with response_named(record.client_id):
-            await self._environment.cancel(caller, record.client_id)
-        if (viewer := await self._watch(caller, record.client_id)) is not None:
-            with closing(viewer):
-                async for _ in viewer:
-                    pass
+            await self._environment.stop(caller, record.client_id)
 
 
 def no_response(response_id: str) -> NotFoundError:
@@ -186,15 +182,6 @@ def response_named(response_id: str) -> Generator[None]:
         if error.code not in ("run_not_found", "thread_not_found"):
             raise
         raise no_response(response_id) from None
-
-
-async def _follow(viewer: Viewer, renderer: Renderer[object]) -> Event | None:
-    """Render all events that there are already. Gives the last one."""
-    last: Event | None = None
-    while (batch := await viewer.next(0)) is not None and batch.events:
-        renderer.render(batch.events, batch.first)
-        last = batch.events[-1]
-    return last
 
 
 def _began_thread(record: RunRecord) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
-from urllib.parse import quote
 
 import orjson
 from starlette.requests import Request
@@ -17,20 +16,26 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
+from gateway.endpoints.answers import json_response
 from gateway.endpoints.requests import end_with_client, read_json
 from gateway.endpoints.routes import allowed_methods
 from gateway.errors import GatewayError, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.openai_api.errors import NO_RETRY, openai_error, retry_headers, status_of
 from gateway.problems import Problem, problem_of, shown_path
+from gateway.protocol.repeated_requests import RepeatWords
 from gateway.renderer import Renderer, rendered_body
 from gateway.runs.viewer import Viewer
 
 PREFIXES: Final = ("/v1", "/compatible-mode/v1")
 """Each path is served below all of them."""
-THREAD_HEADER: Final = "x-thread-id"
-"""On requests the thread that is meant, on answers the one that the run is on."""
-_RUN_HEADER: Final = "x-run-id"
+KEY_HEADER: Final = "idempotency-key"
+"""What makes a request one that can be repeated: it gives its run the id."""
+REPEAT_WORDS: Final = RepeatWords(
+    "the Idempotency-Key was sent with another request; use a new one for each",
+    "idempotency_key_reused",
+    "the request was cancelled before it began; send it with another key",
+)
 _MEDIA_TYPE: Final = "application/json"
 
 
@@ -63,22 +68,6 @@ def header_text(headers: Mapping[str, str], name: str) -> str:
     return value
 
 
-def run_headers(thread_id: str, run_id: str) -> Mapping[str, str]:
-    """The headers of an answer that name the run and its thread. Their ids may be any text."""
-    return {THREAD_HEADER: _sendable(thread_id), _RUN_HEADER: _sendable(run_id)}
-
-
-def _sendable(value: str) -> str:
-    if value.isascii() and value.isprintable():
-        return value
-    return value.encode().decode("latin-1") if value.isprintable() else quote(value, errors="replace")
-
-
-def answer_json(value: JsonValue, headers: Mapping[str, str] | None = None, *, status: int = 200) -> Response:
-    """A JSON answer that must not be cached."""
-    return Response(orjson.dumps(value), status, {"cache-control": "no-store", **(headers or {})}, _MEDIA_TYPE)
-
-
 async def answer_with_body(
     request: Request, viewer: Viewer, renderer: Renderer[JsonObject], headers: Mapping[str, str]
 ) -> Response:
@@ -89,7 +78,7 @@ async def answer_with_body(
     """
     end_with_client(request)
     try:
-        return answer_json(await rendered_body(request, viewer, renderer), headers)
+        return json_response(await rendered_body(request, viewer, renderer), headers=headers)
     except GatewayError as error:
         problem = problem_of(error)
         return _error_response(problem, {**problem.headers, **headers, **NO_RETRY})

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from gateway.endpoints.fields import shown_word
+from gateway.endpoints.tool_fields import function_name, function_of, function_spec, is_function
 from gateway.messages import ToolSpec
-from gateway.openai_api.fields import OpenAIFields, shown
+from gateway.openai_api.fields import OpenAIFields
 from gateway.wishes.generation import OneTool, ToolChoice
 
 _CHOICES: Final[Mapping[str, ToolChoice]] = {"auto": "auto", "none": "none", "required": "required"}
 _MODES: Final[Mapping[str, ToolChoice]] = {"auto": "auto", "required": "required"}
-_LONGEST_NAME: Final = 256
 
 
 def read_tools(body: OpenAIFields) -> tuple[ToolSpec, ...]:
@@ -37,19 +38,17 @@ def read_tool_choice(body: OpenAIFields, specs: tuple[ToolSpec, ...]) -> tuple[t
     fields = body.below("tool_choice", choice)
     kind = choice.get("type")
     if kind == "function":
-        return specs, OneTool(_name(_function(fields)))
+        return specs, OneTool(function_name(function_of(fields)))
     if kind == "allowed_tools":
         return _allowed(fields, specs)
-    fields.wrong("type", f"{fields.called('type')} is {shown(kind)}; it must be 'function' or 'allowed_tools'")
+    fields.wrong("type", f"{fields.called('type')} is {shown_word(kind)}; it must be 'function' or 'allowed_tools'")
     return specs, "auto"
 
 
 def _spec(tool: OpenAIFields) -> ToolSpec | None:
-    if _names_own_tools(tool) or not _is_function(tool):
+    if _names_own_tools(tool) or not is_function(tool):
         return None
-    function = _function(tool)
-    name, schema = _name(function), function.object("parameters")
-    return ToolSpec(name, function.text("description") or "", schema or {})
+    return function_spec(tool)
 
 
 def _names_own_tools(tool: OpenAIFields) -> bool:
@@ -62,41 +61,14 @@ def _names_own_tools(tool: OpenAIFields) -> bool:
     return fields.get("type") == "mcp" and isinstance(fields.get("server_label"), str) and not reached
 
 
-def _is_function(tool: OpenAIFields) -> bool:
-    kind = tool.value.get("type")
-    if kind == "function":
-        return True
-    tool.wrong(
-        "type",
-        f"{tool.called('type')} is {shown(kind)}; it must be 'function': other tools are the agent's own, which it has "
-        "without being sent them",
-    )
-    return False
-
-
-def _function(fields: OpenAIFields) -> OpenAIFields:
-    return (fields.inner("function") if fields.value.get("function") is not None else None) or fields
-
-
-def _name(function: OpenAIFields) -> str:
-    """The function's name; empty where it is wrong, which is noted."""
-    name = function.text("name")
-    if name is not None and 0 < len(name) <= _LONGEST_NAME and name.isprintable():
-        return name
-    if name is not None or function.value.get("name") is None:
-        called = function.called("name")
-        function.wrong("name", f"{called} must be a name of 1 to {_LONGEST_NAME} printable characters")
-    return ""
-
-
 def _allowed(fields: OpenAIFields, specs: tuple[ToolSpec, ...]) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
     """Some of the tools. They stand in `allowed_tools` in Chat Completions."""
     fields = (fields.inner("allowed_tools") if fields.value.get("allowed_tools") is not None else None) or fields
     known, names = {spec.name for spec in specs}, set[str]()
     for tool in fields.objects("tools"):
-        if _is_function(tool) and (name := _name(_function(tool))):
+        if is_function(tool) and (name := function_name(function_of(tool))):
             names.add(name)
             if name not in known:
-                at = _function(tool)
+                at = function_of(tool)
                 at.wrong("name", f"{at.called('name')} is {name[:64]!r}, which is none of the tools")
     return tuple(spec for spec in specs if spec.name in names), fields.word("mode", _MODES) or "auto"

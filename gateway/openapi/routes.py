@@ -6,6 +6,7 @@ Below: page. Above: the composition root.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, partial
 from importlib.resources import files
 
 from starlette.requests import Request
@@ -24,14 +25,18 @@ _PAGE_HEADERS = {
 
 def docs_routes(document: JsonObject) -> Sequence[Route]:
     """`/openapi.json` and `/docs` with its stylesheet, for this OpenAPI document."""
-    page = render_page(document, stylesheet="docs/style.css")
+    # few gateways are ever asked for it, and rendering it takes as long as much else of a start
+    page = cache(partial(render_page, document, stylesheet="docs/style.css"))
     style = files("gateway.openapi").joinpath("page.css").read_text(encoding="utf-8")
 
     async def serve_document(request: Request) -> Response:
-        return JSONResponse(document, headers={"cache-control": "no-cache"})
+        shown, prefix = document, request.scope.get("app_root_path")  # see wire.mounts
+        if prefix:
+            shown = {**document, "servers": [{"url": prefix}]}
+        return JSONResponse(shown, headers={"cache-control": "no-cache"})
 
     async def serve_page(request: Request) -> Response:
-        return Response(page, media_type="text/html", headers=_PAGE_HEADERS)
+        return Response(page(), media_type="text/html", headers=_PAGE_HEADERS)
 
     async def serve_style(request: Request) -> Response:
         return Response(style, media_type="text/css", headers={"cache-control": "no-cache"})

@@ -13,9 +13,10 @@ from gateway.agents.caller_tools import ToolDescription
 from gateway.agents.open_agent import OpenAgent, no_agent
 from gateway.agents.stored import AgentToStore, PartsForCallers, StoredAgent
 from gateway.documents.document import Document
-from gateway.errors import ForbiddenError
+from gateway.errors import ForbiddenError, NotFoundError
 from gateway.messages import ContentBlock, JsonObject
 from gateway.protocol.caller_access import CallerAccess
+from gateway.protocol.protocol_settings import SettingsT
 
 
 class AgentAccess(CallerAccess):
@@ -26,6 +27,26 @@ class AgentAccess(CallerAccess):
     def agents(self, caller: Caller) -> Sequence[OpenAgent]:
         """The configured agents of this caller."""
         return [agent for agent in self._runner.agents.values() if caller.may_use(agent.definition.id)]
+
+    def default_agent(self, caller: Caller) -> str:
+        """The id of the agent for requests that name none: the operator's choice, else the first one of the file; of
+        those that the caller may use.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        agents = self._runner.agents
+        candidates: Sequence[str] = (agents.default, *agents)
+        for agent_id in candidates:
+            if agent_id and caller.may_use(agent_id):
+                return agent_id
+        raise NotFoundError(
+            "there is no agent for requests that name none; name one, GET /agents lists them", code="agent_not_found"
+        )
+
+    def agent_settings(self, agent: OpenAgent, kind: type[SettingsT]) -> SettingsT | None:
+        """What the agent says for a protocol by the model `kind` of its WireProtocol.agent_settings; None: nothing."""
+        return next((each for each in agent.definition.protocol_settings.values() if isinstance(each, kind)), None)
 
     async def stored_agents(
         self, caller: Caller, *, limit: int, after: str = ""

@@ -5,7 +5,7 @@ Below: the runner, access. Above: agent_access.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
@@ -17,12 +17,15 @@ from gateway.access.visitors import Visitors
 from gateway.documents.document import DocumentKind
 from gateway.documents.owned import OwnedDocuments
 from gateway.errors import ForbiddenError
+from gateway.http_client.clients import HttpClients
 from gateway.http_client.endpoint_policy import EndpointPolicy
+from gateway.http_client.fetcher import Fetcher
 from gateway.messages import JsonObject
 from gateway.owners import GATEWAY
 from gateway.protocol.protocol_settings import ProtocolSettings, SettingsT
 from gateway.runner import Admission, Runner
 from gateway.sse import OpenStreams
+from gateway.store import RunRecord
 
 
 class CallerAccess:
@@ -36,6 +39,8 @@ class CallerAccess:
         "_settings",
         "_shared",
         "endpoints",
+        "fetcher",
+        "needs_key",
         "sections",
         "streams",
         "visitors",
@@ -49,25 +54,35 @@ class CallerAccess:
         *,
         visitors: Visitors | None = None,
         configured_url: str | None = None,
+        needs_key: bool = False,
         open_to_all: bool = False,
         endpoints: EndpointPolicy | None = None,
+        fetcher: Fetcher | None = None,
         sections: Mapping[str, JsonObject] | None = None,
         settings: ProtocolSettings | None = None,
     ) -> None:
-        """`runs` counts them. `open_to_all`: other machines' users may be among the callers without a key. `endpoints`:
-        which ones callers' agents may reach. `sections` of the configuration file belong to protocols; `settings` are
-        its section `protocols`, and those of its keys.
+        """`runs` counts them. `needs_key`: every caller has one. `open_to_all`: other machines' users may be among the
+        callers without a key. `endpoints`: which ones callers' agents may reach. `fetcher` calls URLs that callers
+        name, under the fetch policy. `sections` of the configuration file belong to protocols; `settings` are its
+        section `protocols`, and those of its keys.
         """
         self._runner = runner
         self._runs = runs
         self._configured_url = configured_url
+        self.needs_key = needs_key
         self._open_to_all = open_to_all
         self._shared: dict[object, object] = {}
         self._settings = settings or ProtocolSettings({}, {})
         self.streams = streams
         self.visitors = visitors
         self.endpoints = endpoints or EndpointPolicy(())
+        self.fetcher = fetcher or HttpClients(runner.clock).fetcher
         self.sections = sections or {}
+
+    @property
+    def is_private(self) -> bool:
+        """Whether no key is needed, and only this machine reaches the gateway."""
+        return not (self.needs_key or self._open_to_all)
 
     def is_operators(self, caller: Caller) -> bool:
         """Whether the caller may see why a model failed: it has an API key, or only this machine reaches a gateway
@@ -94,6 +109,14 @@ class CallerAccess:
     def now(self) -> float:
         """The time that threads, runs and documents get."""
         return self._runner.clock.now()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, by the gateway's clock."""
+        await self._runner.clock.sleep(seconds)
+
+    def on_run_begun(self, told: Callable[[RunRecord], None]) -> None:
+        """Have `told` called with the record of each run that has begun, of every owner; it must return at once."""
+        self._runner.driver.on_begun.append(told)
 
     # --- documents
 

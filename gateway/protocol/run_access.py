@@ -5,6 +5,8 @@ Below: agent_access. Above: the environment.
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InterruptAnswer
 from gateway.errors import ForbiddenError
@@ -14,6 +16,7 @@ from gateway.runs.viewer import Viewer
 from gateway.store import (
     Approval,
     Page,
+    RunFilter,
     RunRecord,
 )
 
@@ -86,9 +89,23 @@ class RunAccess(AgentAccess):
         """
         return await self._runner.cancel(caller.owner, run_id)
 
+    async def stop(self, caller: Caller, run_id: str) -> None:
+        """Cancel a run, and wait for its end. Raises NotFoundError."""
+        await self.cancel(caller, run_id)
+        if (viewer := await self.attach(caller, run_id)) is not None:
+            with closing(viewer):
+                async for _ in viewer:
+                    pass
+
     async def run(self, caller: Caller, run_id: str) -> RunRecord:
         """A run's record. Raises NotFoundError."""
         return await self._runner.run(caller.owner, run_id)
+
+    async def find_runs(
+        self, caller: Caller, wanted: RunFilter, *, limit: int, cursor: str | None = None
+    ) -> tuple[Page[RunRecord], int]:
+        """A page of those of the caller's runs, the one that changed last first; and how many there are in all."""
+        return await self._runner.find_runs(caller.owner, wanted, limit=limit, cursor=cursor)
 
     async def run_messages(self, caller: Caller, run_id: str) -> RunMessages:
         """What its thread has of a run, with or without its log; of a run under way, so far. Nothing of a run that has

@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from gateway.access.authentication import has_body
 from gateway.access.callers import Caller
+from gateway.endpoints.answers import json_response
 from gateway.errors import ConflictError
 from gateway.openai_api.api_document import openai_api, openai_operation
 from gateway.openai_api.conversations import (
@@ -33,9 +34,8 @@ from gateway.openai_api.conversations import (
 from gateway.openai_api.ids import new_thread_id
 from gateway.openai_api.includes import ENCRYPTED, includes_asked
 from gateway.openai_api.item_lists import item_list, part_asked
-from gateway.openai_api.repeated_requests import KEY_HEADER
 from gateway.openai_api.response_view import view_of
-from gateway.openai_api.routes import answer_json, openai_error_form, openai_routes, read_object
+from gateway.openai_api.routes import KEY_HEADER, openai_error_form, openai_routes, read_object
 from gateway.openai_api.settings import RESPONSES_SECTION
 from gateway.openai_api.thread_items import ThreadItems, message_items
 from gateway.protocol import WHOLE_THREAD, Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
@@ -60,7 +60,7 @@ class _Endpoints:
 
     async def _conversation(self, caller: Caller, thread_id: str) -> Response:
         with conversation_named(thread_id):
-            return answer_json(conversation_json(await self._environment.thread(caller, thread_id)))
+            return json_response(conversation_json(await self._environment.thread(caller, thread_id)))
 
     async def conversation(self, request: Request) -> Response:
         return await self._conversation(caller_of(request), path_id(request, "conversation"))
@@ -78,7 +78,7 @@ class _Endpoints:
         thread_id = path_id(request, "conversation")
         with conversation_named(thread_id):
             await self._environment.delete(caller_of(request), thread_id)
-        return answer_json(deleted_json(thread_id))
+        return json_response(deleted_json(thread_id))
 
     async def items(self, request: Request) -> Response:
         query = request.query_params.multi_items()
@@ -86,7 +86,7 @@ class _Endpoints:
         items = await self._items(caller_of(request), path_id(request, "conversation"), encrypted=encrypted)
         if part.after is not None:
             items = items.cut_at(part.after, oldest_first=part.oldest_first)
-        return answer_json(part.of(items))
+        return json_response(part.of(items))
 
     async def add(self, request: Request) -> Response:
         caller, thread_id = caller_of(request), path_id(request, "conversation")
@@ -94,13 +94,13 @@ class _Endpoints:
         messages = named(read_added(await read_object(request)), request.headers.get(KEY_HEADER, ""))
         with conversation_named(thread_id), items_refused():
             kept = await self._environment.append_messages(caller, thread_id, messages)
-        return answer_json(item_list([item.value for message in kept for item in message_items(message)]))
+        return json_response(item_list([item.value for message in kept for item in message_items(message)]))
 
     async def item(self, request: Request) -> Response:
         encrypted = ENCRYPTED in includes_asked(request.query_params.multi_items())
         thread_id, item_id = path_id(request, "conversation"), path_id(request, "item_id")
         items = await self._items(caller_of(request), thread_id, encrypted=encrypted)
-        return answer_json(item_with(items, thread_id, item_id).value)
+        return json_response(item_with(items, thread_id, item_id).value)
 
     async def delete_item(self, request: Request) -> Response:
         caller = caller_of(request)

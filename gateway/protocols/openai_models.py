@@ -16,10 +16,11 @@ from starlette.routing import BaseRoute, Route
 
 from gateway.access.callers import Caller
 from gateway.agents.stored import StoredAgent
+from gateway.endpoints.answers import json_response
 from gateway.messages import JsonObject
 from gateway.openai_api.api_document import openai_api, openai_operation
 from gateway.openai_api.errors import unknown_model
-from gateway.openai_api.routes import PREFIXES, answer_json, openai_error_form, openai_routes
+from gateway.openai_api.routes import PREFIXES, openai_error_form, openai_routes
 from gateway.openai_api.settings import CHAT_SECTION, RESPONSES_SECTION
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
 
@@ -37,7 +38,7 @@ class _Endpoints:
         listed += [
             _stored_model(each.agent_id, each.created_at, caller, own=each.own) async for each in self._stored(caller)
         ]
-        return answer_json({"object": "list", "data": [*listed]})
+        return json_response({"object": "list", "data": [*listed]})
 
     async def _stored(self, caller: Caller) -> AsyncGenerator[StoredAgent]:
         after: str | None = ""
@@ -49,11 +50,11 @@ class _Endpoints:
     async def model(self, request: Request) -> Response:
         caller, name = caller_of(request), path_id(request, "model")
         if any(agent.definition.id == name for agent in self._environment.agents(caller)):
-            return answer_json(_model(name))
+            return json_response(_model(name))
         stored = await self._environment.agent_document(caller, name)
         if stored is None:
             raise unknown_model(name)
-        return answer_json(_stored_model(name, stored.created_at, caller, own=stored.owner == caller.owner))
+        return json_response(_stored_model(name, stored.created_at, caller, own=stored.owner == caller.owner))
 
 
 def _model(agent_id: str, *, created: int = _NO_TIME, owner: str = "gateway") -> JsonObject:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.access.callers import Caller
+from gateway.endpoints.answers import json_response, run_headers
 from gateway.endpoints.requests import read_body
 from gateway.openai_api.api_document import openai_api, openai_operation
 from gateway.openai_api.input_cache import InputCache
@@ -21,11 +22,9 @@ from gateway.openai_api.responses_renderer import ResponseBody, ResponsesRendere
 from gateway.openai_api.responses_resource import response_object
 from gateway.openai_api.responses_start import StartedResponse, start_response
 from gateway.openai_api.routes import (
-    answer_json,
     answer_with_body,
     openai_error_form,
     openai_routes,
-    run_headers,
 )
 from gateway.openai_api.settings import RESPONSES_SECTION
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, request_id_of
@@ -58,7 +57,7 @@ class _Endpoints:
             if not record.status.ended:
                 viewer.close()
                 begun = record.status is not RunStatus.QUEUED
-                return answer_json(response_object(form, "in_progress" if begun else "queued"), headers)
+                return json_response(response_object(form, "in_progress" if begun else "queued"), headers=headers)
         kind = ResponsesRenderer if started.stream else ResponseBody
         to_operator = self._environment.is_operators(caller)
         renderer = kind(form, to_operator=to_operator, seal=started.seal, shows_failure=in_background)

@@ -13,12 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from gateway.endpoints.answers import json_response
 from gateway.errors import NotFoundError
 from gateway.openai_api.api_document import openai_api, openai_operation
 from gateway.openai_api.includes import ENCRYPTED, includes_asked
 from gateway.openai_api.item_lists import part_asked
 from gateway.openai_api.responses_stored import StoredResponses, after_asked, is_stream_asked
-from gateway.openai_api.routes import answer_json, openai_error_form, openai_routes
+from gateway.openai_api.routes import openai_error_form, openai_routes
 from gateway.openai_api.settings import RESPONSES_SECTION
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
 
@@ -33,19 +34,19 @@ class _Endpoints:
         encrypted, after = ENCRYPTED in includes_asked(query), after_asked(query)
         if is_stream_asked(query):
             return await self._stored.stream(caller, response_id, after=after, encrypted=encrypted)
-        return answer_json(await self._stored.response(caller, response_id, encrypted=encrypted))
+        return json_response(await self._stored.response(caller, response_id, encrypted=encrypted))
 
     async def delete(self, request: Request) -> Response:
-        return answer_json(await self._stored.delete(caller_of(request), path_id(request, "response_id")))
+        return json_response(await self._stored.delete(caller_of(request), path_id(request, "response_id")))
 
     async def cancel(self, request: Request) -> Response:
-        return answer_json(await self._stored.cancel(caller_of(request), path_id(request, "response_id")))
+        return json_response(await self._stored.cancel(caller_of(request), path_id(request, "response_id")))
 
     async def input_items(self, request: Request) -> Response:
         query = request.query_params.multi_items()
         part, _ = part_asked(query), includes_asked(query)
         items = await self._stored.input_items(caller_of(request), path_id(request, "response_id"))
-        return answer_json(part.of(items))
+        return json_response(part.of(items))
 
 
 async def _no_completion(request: Request) -> Response:

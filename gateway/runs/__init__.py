@@ -18,6 +18,7 @@ ids.py           which stored run a client's run id means
 endings.py       the records that a run's begin and end store
 recovery.py      ends or continues the unfinished runs of an earlier process
 replay.py        shows a finished run from its log
+run_events.py    what a run left on its thread as events, once its log is gone
 removal.py       deletes threads, here and at their providers
 counts.py        counts a finished run in the metrics
 run_trace.py     the span of a run

@@ -17,7 +17,7 @@ class Audience:
     """The viewers of one run. Each joins by `add` and leaves by its own `close`."""
 
     __slots__ = (
-        "_clock", "_gone_waiters", "_grace", "_grace_seconds", "_is_over", "_log_id", "_max_viewer_events",
+        "_clock", "_ended_at", "_gone_waiters", "_grace", "_grace_seconds", "_is_over", "_log_id", "_max_viewer_events",
         "_on_abandoned", "_unnumbered", "_viewers", "slow_viewers",
     )  # fmt: skip
 
@@ -41,6 +41,7 @@ class Audience:
         self._grace: Timer | None = None
         self._gone_waiters: list[asyncio.Future[None]] = []
         self._unnumbered: Events | None = None  # the last events of a run that was given up, for later viewers
+        self._ended_at: float | None = None
         self._is_over = False
 
     @property
@@ -57,6 +58,7 @@ class Audience:
             max_events=self._max_viewer_events,
             log_id=self._log_id,
         )
+        viewer.end_at(self._ended_at)
         self._viewers.add(viewer)
         self._stop_grace()
         if self._unnumbered is not None:
@@ -78,6 +80,12 @@ class Audience:
         for viewer in list(self._viewers):
             viewer.feed_unnumbered(events)
             viewer.finish()
+
+    def end_at(self, time: float) -> None:
+        """The run's record says when it ended."""
+        self._ended_at = time
+        for viewer in self._viewers:
+            viewer.end_at(time)
 
     def finish(self) -> None:
         """The run is over: viewers read the rest, then end. Stops waiting for viewers."""

@@ -92,6 +92,7 @@ class RunDriver:
         self.lines = ThreadLines(most, stop=self.cancel, ends_unwatched=self._ends_unwatched)
         self.removal = ThreadRemoval(store, clock)
         self.window = CommitWindow()
+        self.on_begun: list[Callable[[RunRecord], None]] = []  # called with each run's record
         self._options = options
         self._redacted = redacted
         self._tracer = tracer
@@ -122,7 +123,7 @@ class RunDriver:
             on_abandoned=self._abandoned,
             terms=terms,
             unattended=unattended,
-            trace=begin_trace(self._tracer, record, agent.definition, earlier_trace),
+            trace=begin_trace(self._tracer, record, terms.definition, earlier_trace),
             max_viewer_events=self._options.max_viewer_events,
             window=self.window,
         )
@@ -175,7 +176,7 @@ class RunDriver:
 
     async def _begin(self, live: LiveRun, given: AgentInput, *, waited: bool = False) -> LoopContext:
         """Read the thread, take the input in, store both with RunStarted: from here on the run exists."""
-        agent, definition = live.agent, live.terms.definition
+        definition, capabilities = live.terms.definition, live.terms.model.capabilities
         tools, approvals = await _tools(live) if live.cancel_reason is None else ({}, {})
         now = self.clock.now()
         thread, fork = await self._thread_of(live, given, now)
@@ -183,11 +184,11 @@ class RunDriver:
         if live.cancel_reason is not None:
             given = words_alone(given)
         given = with_frontend_tools(given, tools)
-        conversation = conversation_of(definition, agent.model.capabilities, thread, given.conversation_id)
+        conversation = conversation_of(definition, capabilities, thread, given.conversation_id)
         taken = take_in(given, thread, definition, tools, approvals, now, conversation, waited=waited)
         if taken.thread.version != thread.version:
             await self.make_room_for_version(taken.thread)
-            conversation = conversation_of(definition, agent.model.capabilities, taken.thread, given.conversation_id)
+            conversation = conversation_of(definition, capabilities, taken.thread, given.conversation_id)
         live.begin_with(taken.thread, conversation, given.history_cache)
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
@@ -201,6 +202,8 @@ class RunDriver:
         live.enter(Phase.RUNNING)
         self.metrics.runs_active.inc()
         live.publish_numbered()
+        for told in self.on_begun:
+            told(record)
         return self._context(live, given, tools, approvals, decisions=taken.decisions)
 
     async def _thread_of(self, live: LiveRun, given: AgentInput, now: float) -> tuple[Thread, Fork | None]:
@@ -233,7 +236,7 @@ class RunDriver:
     ) -> LoopContext:
         """The loop's context: the run's input and thread, and its agent's parts."""
         assert live.thread is not None, "a loop gets a run that has begun"
-        agent, conversation, messages, state = live.agent, live.conversation, live.thread.messages, live.fold.state
+        conversation, messages, state = live.conversation, live.thread.messages, live.fold.state
         own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
         terms = live.terms
         given, tool_choice = with_choice(terms, given)
@@ -241,7 +244,7 @@ class RunDriver:
             agent=terms.definition,
             input=given,
             owner=live.record.owner,
-            model=agent.model,
+            model=terms.model,
             tools=tools,
             approvals=approvals,
             messages=own,
@@ -252,7 +255,7 @@ class RunDriver:
             still_open=live.thread.interrupts,
             on_retry=self.metrics.provider_retried,
             fallback=terms.fallback,
-            fits=agent.fits,
+            fits=terms.fits,
             conversation=conversation,
             resumed=resumed,
             is_left=lambda: live.left,

@@ -40,7 +40,7 @@ from gateway.records import EventRecords, encode_events
 from gateway.runs.audience import Audience
 from gateway.runs.paced_viewer import PacedViewer
 from gateway.runs.phases import CONCLUDED, FINISHING, OVER, SETTLED, Phase, Phases
-from gateway.runs.run_terms import RunTerms
+from gateway.runs.run_terms import RunTerms, own_terms
 from gateway.runs.viewer import Prelude, Viewer, read_log
 from gateway.store import RunRecord, Store, Thread
 from gateway.traces import Span
@@ -83,7 +83,7 @@ class LiveRun:
         """
         self.record = record
         self.agent: Final = agent  # the run holds it open
-        self.terms: Final = terms or RunTerms(agent.definition, agent.fallback)
+        self.terms: Final = terms or own_terms(agent)
         self.unattended: Final = unattended or self.terms.detached  # it goes on without viewers
         self.trace: Final = trace  # its span; ends with the run; None without tracing
         self.task: asyncio.Task[None] | None = None
@@ -172,6 +172,8 @@ class LiveRun:
     def become(self, record: RunRecord) -> None:
         """Replace its record."""
         self.record = record
+        if record.finished_at is not None:
+            self.audience.end_at(record.finished_at)
 
     def work_in(self, task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
         """`stop` and `leave` cancel this task from now on. Gives the previous one."""

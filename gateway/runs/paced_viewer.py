@@ -32,6 +32,9 @@ class PacedViewer(Viewer):
         self.dropped = self.dropped or self._rest.dropped
         return batch
 
+    def ended_at(self) -> float:
+        return self._rest.ended_at()
+
     def close(self) -> None:
         super().close()
         self._rest.close()

@@ -84,8 +84,8 @@ def restore(live: LiveRun, left: LeftOpen) -> None:
         "going on with a run that the last process left behind",
         extra={"run_id": left.record.run_id, "response_id": left.resumed.response_id},
     )
-    thread, agent = left.thread, left.agent
-    conversation = conversation_of(agent.definition, agent.model.capabilities, thread, left.input.conversation_id)
+    thread, terms = left.thread, live.terms
+    conversation = conversation_of(terms.definition, terms.model.capabilities, thread, left.input.conversation_id)
     live.begin_with(thread, conversation)
     live.resume_after(list(left.events))
     live.enter(Phase.RUNNING)

@@ -257,9 +257,9 @@ def _names_held(held: Iterable[States]) -> dict[tuple[str, str], dict[str, None]
 
 
 def _who_asks(agent: OpenAgent | None, deletion: DueDeletion) -> StatefulModel | None:
-    model = None if agent is None else agent.model
-    if isinstance(model, StatefulModel) and model.capabilities.state_holder == deletion.holder:
-        return model
+    for model in () if agent is None else agent.models:
+        if isinstance(model, StatefulModel) and model.capabilities.state_holder == deletion.holder:
+            return model
     return None
 
 

@@ -25,6 +25,7 @@ from gateway.transcript import Transcript
 def replay(store: Store, clock: Clock, record: RunRecord, *, after: int, pace: float | None = None) -> Viewer:
     """A viewer of the events after that number, at that `pace` (PacedViewer's)."""
     viewer = Viewer(clock, log_id=record.log_id)
+    viewer.end_at(record.finished_at)
     log = read_log(store, record.owner, record.run_id, after=after, until=None, by_time=pace is not None)
     viewer.finish()
     if pace is not None:

@@ -16,7 +16,8 @@ from gateway.agent import AgentDefinition, AgentInput, Budgets, ContextSettings
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.frozen import quickly_made, replace
-from gateway.model import AnswerOptions, Fallback
+from gateway.history.context_limits import FitCache
+from gateway.model import AnswerOptions, Fallback, Model
 from gateway.tool import Tool
 from gateway.wire.log_counts import counted
 from gateway.wishes.generation import OPTION_NAMES, GenerationOptions, OneTool, ToolChoice
@@ -30,11 +31,14 @@ _MOST_NAMED = 20
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class RunTerms:
-    """`definition` is the agent's with the run's options, limits and queueing in it; `fallback` are the models that can
-    be asked as this run wants it. `forgets_pauses` as in AgentInput; the rest is as in RunWishes.
+    """`definition` is the agent's with the run's model, options, limits and queueing in it; `fallback` are the models
+    that can be asked as this run wants it. `fits` are `model`'s. `forgets_pauses` as in AgentInput; the rest is as in
+    RunWishes.
     """
 
     definition: AgentDefinition
+    model: Model
+    fits: FitCache
     fallback: Fallback
     tool_choice: ToolChoice = "auto"
     instructions: str = ""
@@ -47,19 +51,27 @@ def terms_of(agent: OpenAgent, given: AgentInput) -> RunTerms:
     """What a run of that input goes by."""
     wishes, definition = given.wishes, agent.definition
     if wishes is None:
-        return RunTerms(definition, agent.fallback, forgets_pauses=given.forgets_pauses)
+        return own_terms(agent, forgets_pauses=given.forgets_pauses)
     if definition.locked:
         wishes = without(wishes, definition.locked)
-    fallback = agent.fallback
+    model, fits, fallback = agent.model, agent.fits, agent.fallback
+    if (other := agent.allowed.get(wishes.model)) is not None:
+        definition = definition.with_model(wishes.model)
+        model, fits, fallback = other.model, other.fits, replace(fallback, circuit=other.circuit)
     if fallback.others:
         others = [(other, other.model.capabilities.options) for other in fallback.others]
         able = tuple(other for other, options in others if not _lacks(options, wishes, agent, given))
         fallback = replace(fallback, others=able)
     changed = _merged(definition, wishes)
     return RunTerms(
-        *(changed, fallback, wishes.tool_choice, wishes.instructions, wishes.tools, wishes.detached),
+        *(changed, model, fits, fallback, wishes.tool_choice, wishes.instructions, wishes.tools, wishes.detached),
         forgets_pauses=given.forgets_pauses,
     )
+
+
+def own_terms(agent: OpenAgent, *, forgets_pauses: bool = False) -> RunTerms:
+    """What a run without wishes goes by."""
+    return RunTerms(agent.definition, agent.model, agent.fits, agent.fallback, forgets_pauses=forgets_pauses)
 
 
 def check_wishes(agent: OpenAgent, given: AgentInput) -> None:
@@ -70,7 +82,12 @@ def check_wishes(agent: OpenAgent, given: AgentInput) -> None:
     """
     if (wishes := given.wishes) is None:
         return
-    definition, able = agent.definition, agent.model.capabilities.options
+    definition, other = agent.definition, agent.allowed.get(wishes.model)
+    able = (agent if other is None else other).model.capabilities.options
+    if wishes.model and not definition.allows_model(wishes.model):
+        _say(
+            "a request's wish for a model is left out that the agent does not allow", agent, given, [wishes.model[:64]]
+        )
     if locked := [name for name in wishes.lockable if name in definition.locked]:
         _say("a request's wishes are left out that the agent's operator locks", agent, given, locked)
         wishes = without(wishes, definition.locked)

@@ -81,6 +81,7 @@ class Viewer:
         self._first = 0
         self._events: Sequence[Event] = ()
         self._unnumbered: list[Event] = []
+        self._ended_at: float | None = None
         self._over = False
         self._closed = False
         self._waiter: asyncio.Future[None] | None = None
@@ -89,7 +90,9 @@ class Viewer:
         self._log: AsyncGenerator[Batch] | None = None
 
     async def next(self, timeout_seconds: float) -> Batch | None:
-        """The events since the last call; waits up to `timeout_seconds` for them, then gives None. `END` at the end."""
+        """The events since the last call; waits up to `timeout_seconds` for them (0: not at all), then gives None.
+        `END` at the end.
+        """
         if self._log is not None:
             try:
                 if (logged := await anext(self._log, None)) is not None:
@@ -98,7 +101,7 @@ class Viewer:
                 self._drop()
                 raise
             self._log = None
-        if not self._events and not self._over:
+        if timeout_seconds > 0 and not self._events and not self._over:
             try:
                 await self._waiting(timeout_seconds)
             finally:
@@ -156,6 +159,14 @@ class Viewer:
         """The last events, which are not in the log; unread events go first."""
         if not self._over:
             self._unnumbered = list(events)
+
+    def ended_at(self) -> float:
+        """When the run ended, as its record says; now, where the record does not say it yet."""
+        return self._clock.now() if self._ended_at is None else self._ended_at
+
+    def end_at(self, time: float | None) -> None:
+        """The run's record says when it ended; for the viewer's maker."""
+        self._ended_at = time
 
     def finish(self) -> None:
         """No more events will come."""

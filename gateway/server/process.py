@@ -89,7 +89,7 @@ async def _serve(
         h11_max_incomplete_event_size=None,
     )
     server = _Server(config)
-    async with application.starlette.router.lifespan_context(application.starlette):
+    async with application.lifespan():
         store = store_file(application.settings, application.parts)
         reloading = Reloading(application, flags, store)
         try:

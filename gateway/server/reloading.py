@@ -87,6 +87,6 @@ class Reloading:
     def _take_over(self, settings: Settings) -> list[str]:
         if fields := needing_restart(self._application.settings, settings):
             logger.warning("the configuration file has changes that need a restart", extra={"fields": fields})
-        changes = self._application.take_over(settings.agents)
+        changes = self._application.take_over(settings.agents, settings.server.default_agent)
         logger.info("took over the agents of the configuration file", extra=changes)
         return accepted_lines(changes, fields)

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from gateway.clock import Kept
 from gateway.errors import StoreError
 from gateway.records import EventRecords
 from gateway.sqlite.address import Address
@@ -21,7 +22,6 @@ from gateway.sqlite.erasure import ErasureTimes
 from gateway.sqlite.group_commit import GroupCommit
 from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.sqlite.writes import RunLog
-from gateway.store import Kept
 
 Result = TypeVar("Result")
 

@@ -11,22 +11,21 @@ import struct
 
 from gateway.errors import InvalidRequestError
 
-_THREADS_CURSOR = struct.Struct(">cdq")
+_TIME_CURSOR = struct.Struct(">cdq")
 _PLACE_CURSOR = struct.Struct(">cq")
 
 
-def threads_cursor(updated_at: float, key: int) -> str:
-    """Behind the thread with that key, which was updated then."""
-    return base64.urlsafe_b64encode(_THREADS_CURSOR.pack(b"t", updated_at, key)).decode()
+def time_cursor(kind: bytes, at: float, key: int) -> str:
+    """Behind what has that key and changed then, in the list whose cursors begin with `kind`."""
+    return base64.urlsafe_b64encode(_TIME_CURSOR.pack(kind, at, key)).decode()
 
 
-def read_threads_cursor(cursor: str) -> tuple[float, int]:
-    """What `threads_cursor` was given. Raises InvalidRequestError (400)."""
-    data = _cursor_bytes(cursor, b"t", _THREADS_CURSOR.size)
-    _, updated_at, key = _THREADS_CURSOR.unpack(data)
-    if math.isnan(updated_at) or key < 0:
+def read_time(kind: bytes, cursor: str) -> tuple[float, int]:
+    """What `time_cursor` was given. Raises InvalidRequestError (400)."""
+    _, at, key = _TIME_CURSOR.unpack(_cursor_bytes(cursor, kind, _TIME_CURSOR.size))
+    if math.isnan(at) or key < 0:
         raise _bad_cursor(cursor)
-    return updated_at, key
+    return at, key
 
 
 def place_cursor(kind: bytes, place: int) -> str:

@@ -26,6 +26,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from gateway.clock import Kept
 from gateway.errors import StoreError
 from gateway.records import EventRecords
 from gateway.sqlite.disk_pace import DiskPace
@@ -34,7 +35,6 @@ from gateway.sqlite.reserve import Reserve
 from gateway.sqlite.transactions import HeldFileError, Transactions
 from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.sqlite.writes import EventGroup, Operation, RunLog
-from gateway.store import Kept
 
 logger = logging.getLogger(__name__)
 

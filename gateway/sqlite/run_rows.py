@@ -21,7 +21,8 @@ from gateway.sqlite.row_values import (
     to_optional_text,
     to_text,
 )
-from gateway.store import RunRecord, RunStatus
+from gateway.sqlite.schema import CHANGED_AT
+from gateway.store import RunFilter, RunRecord, RunStatus
 
 _RUN_COLUMNS = (
     "owner, id, thread_id, agent_id, input_digest, created_at, reused_id, origin, request, status, started_at,"
@@ -48,10 +49,16 @@ _FIND_LOG = (
 _RUNS_OF_CLIENT = (
     f"SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND id = ? AND reused_id IS NULL"
     f" UNION ALL SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND reused_id = ?"
-    " ORDER BY key DESC"
+    " ORDER BY key DESC LIMIT ?"
 )
 _RUNS_OF_THREAD = (
     f"SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND thread_id = ? AND key < ? ORDER BY key DESC LIMIT ?"
+)
+# Of the runs with this beginning of their ids. The beginning is as long as an id or shorter.
+_IS_NEWEST = (
+    "NOT EXISTS (SELECT 1 FROM runs AS later WHERE later.owner = runs.owner AND later.key > runs.key"
+    " AND later.id >= substr(runs.id, 1, :stem) AND later.id < substr(runs.id, 1, :stem) || char(1114111)"
+    " AND substr(later.id, 1, :stem) = substr(runs.id, 1, :stem) AND later.origin = runs.origin)"
 )
 _IS_NEW = (
     "SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ? AND id = ?),"
@@ -87,9 +94,10 @@ def read_run(connection: sqlite3.Connection, owner: str, run_id: str) -> RunReco
     return None if row is None else _run_record(row)
 
 
-def read_known_as(connection: sqlite3.Connection, owner: str, client_id: str) -> list[RunRecord]:
-    """The runs with this client's id for a run, newest first."""
-    rows = connection.execute(_RUNS_OF_CLIENT, (to_text(owner), to_text(client_id)) * 2).fetchall()
+def read_known_as(connection: sqlite3.Connection, owner: str, client_id: str, limit: int = -1) -> list[RunRecord]:
+    """The runs with this client's id for a run, newest first: all of them, or the first ones."""
+    ids = (to_text(owner), to_text(client_id))
+    rows = connection.execute(_RUNS_OF_CLIENT, (*ids, *ids, limit)).fetchall()
     return [_run_record(row[:-1]) for row in rows]
 
 
@@ -99,6 +107,43 @@ def read_runs(
     """The thread's runs with their keys, newest first, from below the key `before`."""
     rows = connection.execute(_RUNS_OF_THREAD, (to_text(owner), to_text(thread_id), before, limit)).fetchall()
     return [(row[-1], _run_record(row[:-1])) for row in rows]
+
+
+def find_runs(
+    connection: sqlite3.Connection, owner: str, wanted: RunFilter, limit: int, before: tuple[float, int] | None
+) -> tuple[list[tuple[int, RunRecord]], int]:
+    """The wanted runs with their keys behind the (time, key) of `before`, the one that changed last first: one more
+    than `limit`, if there is one. And how many there are in all.
+    """
+    where, values = _wanted(owner, wanted)
+    count: int = connection.execute(f"SELECT count(*) FROM runs WHERE {where}", values).fetchone()[0]
+    if before is not None:
+        where += f" AND ({CHANGED_AT}, key) < (:before, :before_key)"
+        values |= {"before": before[0], "before_key": before[1]}
+    rows = connection.execute(
+        f"SELECT {_RUN_COLUMNS}, key FROM runs WHERE {where} ORDER BY {CHANGED_AT} DESC, key DESC LIMIT :limit",
+        {**values, "limit": limit + 1},
+    ).fetchall()
+    return [(row[-1], _run_record(row[:-1])) for row in rows], count
+
+
+def _wanted(owner: str, wanted: RunFilter) -> tuple[str, dict[str, object]]:
+    """A condition for runs, with its values."""
+    # The origin stands there as it is: a partial index is used only for a constant.
+    origin = wanted.origin.replace("'", "''")
+    where = [f"owner = :owner AND origin = '{origin}' AND {_IS_NEWEST}"]
+    values: dict[str, object] = {"owner": to_text(owner), "stem": wanted.stem}
+    if wanted.thread_id is not None:
+        where.append("thread_id = :thread_id")
+        values["thread_id"] = to_text(wanted.thread_id)
+    if wanted.since is not None:
+        where.append(f"{CHANGED_AT} >= :since")
+        values["since"] = wanted.since
+    if wanted.statuses is not None:
+        statuses = sorted(wanted.statuses)
+        where.append(f"status IN ({', '.join(f':status{number}' for number in range(len(statuses)))})")
+        values |= {f"status{number}": status.value for number, status in enumerate(statuses)}
+    return " AND ".join(where), values
 
 
 def read_unfinished_runs(connection: sqlite3.Connection) -> list[RunRecord]:

@@ -218,10 +218,15 @@ _MESSAGE_TIMES: Migration = ("ALTER TABLE messages ADD COLUMN at REAL",)
 # Whether a thread waits for its client or for a person.
 _PAUSED_THREADS: Migration = ("ALTER TABLE threads ADD COLUMN paused INTEGER NOT NULL DEFAULT 0",)
 
+CHANGED_AT = "coalesce(finished_at, started_at, created_at)"
+
+# Runs of A2A, whose clients list them, the one that changed last first.
+_LISTED_RUNS: Migration = (f"CREATE INDEX runs_of_a2a ON runs (owner, {CHANGED_AT}, key) WHERE origin = 'a2a'",)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
     *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS, _VERSIONS),
-    *(_COLLECTIONS, _MESSAGE_TIMES, _PAUSED_THREADS),
+    *(_COLLECTIONS, _MESSAGE_TIMES, _PAUSED_THREADS, _LISTED_RUNS),
 )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.agent import Absent
-from gateway.clock import SystemClock
+from gateway.clock import Kept, SystemClock
 from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.events import OpenInterrupt
 from gateway.frozen import replace
@@ -37,7 +37,7 @@ from gateway.sqlite import (
 from gateway.sqlite.access import StoreAccess
 from gateway.sqlite.address import Address
 from gateway.sqlite.collected_threads import CollectedThreads
-from gateway.sqlite.cursors import place_cursor, read_place, read_threads_cursor, threads_cursor
+from gateway.sqlite.cursors import place_cursor, read_place, read_time, time_cursor
 from gateway.sqlite.documents import MasterKeys, SqliteDocuments
 from gateway.sqlite.erasure import USUAL_TIMES, ErasureTimes
 from gateway.sqlite.tables import KeptThread, LoadedThread
@@ -47,9 +47,9 @@ from gateway.store import (
     Approval,
     DueDeletion,
     Fork,
-    Kept,
     NumberedEvent,
     Page,
+    RunFilter,
     RunRecord,
     RunStatus,
     StoreEnvironment,
@@ -121,13 +121,13 @@ class SqliteStore:
         return None if loaded[1] is None else loaded[1].thread
 
     async def list_threads(self, owner: str, *, limit: int, cursor: str | None, skip: int = 0) -> Page[ThreadSummary]:
-        before = None if cursor is None else read_threads_cursor(cursor)
+        before = None if cursor is None else read_time(b"t", cursor)
         limit, skip = min(max(limit, 1), _LARGEST), min(skip, _LARGEST)
         read = partial(summary_rows.read_summaries, owner=owner, limit=limit + 1, before=before, skip=skip)
         rows = await self._read(read)
         more = len(rows) > limit
         items = tuple([summary for _, summary in rows[:limit]])
-        return Page(items, threads_cursor(items[-1].updated_at, rows[limit - 1][0]) if more else None)
+        return Page(items, time_cursor(b"t", items[-1].updated_at, rows[limit - 1][0]) if more else None)
 
     async def list_messages(
         self, owner: str, thread_id: str, *, limit: int, cursor: str | None, version: int | None = None
@@ -345,6 +345,10 @@ class SqliteStore:
         return await self._read(lambda connection: run_rows.read_run(connection, owner, run_id))
 
     async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
+        # nearly always there is none or one, which a thread takes ten times as long to find
+        few = self._look(lambda connection: run_rows.read_known_as(connection, owner, client_id, limit=2))
+        if few is not None and len(few) < 2:
+            return few
         return await self._read(lambda connection: run_rows.read_known_as(connection, owner, client_id))
 
     async def list_runs(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[RunRecord]:
@@ -354,6 +358,18 @@ class SqliteStore:
         more = len(rows) > limit
         items = tuple([run for _, run in rows[:limit]])
         return Page(items, place_cursor(b"r", rows[limit - 1][0]) if more else None)
+
+    async def find_runs(
+        self, owner: str, wanted: RunFilter, *, limit: int, cursor: str | None
+    ) -> tuple[Page[RunRecord], int]:
+        before = None if cursor is None else read_time(b"o", cursor)
+        limit = min(max(limit, 1), _LARGEST)
+        rows, count = await self._read(
+            partial(run_rows.find_runs, owner=owner, wanted=wanted, limit=limit, before=before)
+        )
+        items = tuple([run for _, run in rows[:limit]])
+        more = len(rows) > limit
+        return Page(items, time_cursor(b"o", items[-1].changed_at, rows[limit - 1][0]) if more else None), count
 
     async def delete_run(self, owner: str, run_id: str) -> bool:
         deleted = await self._write(lambda connection: run_rows.delete_run(connection, owner, run_id), makes_room=True)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Generic, TypeVar
 
+from gateway.clock import Kept
 from gateway.records import EventRecords
 from gateway.sqlite.event_log import EventRow, insert_events
-from gateway.store import Kept
 
 Result = TypeVar("Result")
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, TypeAlias
 
 from gateway.traces import Attributes, Span, Tracer, error_type
+from gateway.wire.mounts import below_mount
 
 # As ASGI has them.
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -31,6 +32,8 @@ class TracedRequests:
         self._quiet_paths = quiet_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope.get("root_path"):
+            scope = below_mount(scope)
         if scope["type"] != "http" or scope["path"] in self._quiet_paths:
             await self._app(scope, receive, send)
             return

@@ -26,3 +26,9 @@ def pointer_to(path: Iterable[str | int]) -> str:
 def names_in(pointer: str) -> list[str]:
     """The names on the way that a pointer describes; an index is its digits."""
     return [unescaped(token) for token in pointer.split("/")[1:]]
+
+
+def dotted(pointer: str) -> str:
+    """A pointer as programs write it: `messages[0].content`; empty for the whole document."""
+    written = "".join(f"[{name}]" if name.isdecimal() else f".{name}" for name in names_in(pointer))
+    return written.removeprefix(".")

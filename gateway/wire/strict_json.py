@@ -150,6 +150,25 @@ def dump(value: object) -> bytes:
         return json.dumps(_plain(value, 0), separators=(",", ":"), allow_nan=False).encode()
 
 
+def on_one_line(data: bytes) -> bytes:
+    """The same JSON for readers that end a line at U+2028, U+2029 or U+0085, too, which JSON leaves alone. Such are
+    httpx's, and what stands on it.
+    """
+    if data.isascii() or not (b"\xe2\x80" in data or b"\xc2\x85" in data):
+        return data
+    return (
+        data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029").replace(b"\xc2\x85", b"\\u0085")
+    )
+
+
+def texts_between_quotes(array: bytes) -> list[bytes] | None:
+    """Each text of a JSON array of texts as it is written there, without its quotes: for frames of many texts that are
+    written at once. None: one of them ends as the separator begins, so each has to be written alone.
+    """
+    # a text that ends with '",', as JSON often does, contains the separator
+    return None if b'\\","' in array else array[2:-2].split(b'","')
+
+
 def _plain(value: object, depth: int) -> object:
     if value is None or isinstance(value, bool | str):
         return value

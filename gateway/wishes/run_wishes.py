@@ -35,7 +35,9 @@ Lockable: TypeAlias = Literal[
     "detached",
     "on_concurrent_run",
 ]
-"""What an agent's operator can keep callers from setting. `instructions` are ruled by `client_instructions`."""
+"""What an agent's operator can keep callers from setting. `instructions` are ruled by `client_instructions`, and
+`model` by `allow_models`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ class RunWishes:
 
     `tool_choice` concerns the request's own tools: which of them the first answer has to call, or that none is to be
     called in the whole run. `instructions` are told the model as a client's system message is. `tools` are the backend
-    tools that the model may call, by name; None: all. `detached`: the run goes on when nobody watches it.
+    tools that the model may call, by name; None: all. `detached`: the run goes on when nobody watches it. `model`: the
+    id of the model that answers in place of the agent's; one that the agent does not allow is ignored.
     """
 
     options: GenerationOptions = NO_OPTIONS
@@ -67,6 +70,7 @@ class RunWishes:
     limits: WishedLimits = WishedLimits()
     detached: bool = False
     on_concurrent_run: ConcurrentRuns | None = None
+    model: str = ""
 
     @property
     def lockable(self) -> tuple[str, ...]:

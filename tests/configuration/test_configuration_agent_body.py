@@ -65,6 +65,12 @@ async def test_every_wrong_field_is_named_by_its_pointer(rules: CallerRules) -> 
     assert "did you mean" in wrong["/sytem_prompt"]
 
 
+async def test_the_models_that_an_agent_allows_are_bounded(rules: CallerRules) -> None:
+    wrong = wrong_fields(rules, allow_models=[f"m{number}" for number in range(1_001)])
+    assert list(wrong) == ["/allow_models"]
+    assert wrong["/allow_models"].endswith("has too many entries; use at most 1000")
+
+
 async def test_unknown_parts_are_named(rules: CallerRules) -> None:
     wrong = wrong_fields(rules, type="conversatonal", tools=[{"type": "SerchIndexTool"}])
     assert wrong.keys() == {"/type", "/tools/0/type"}

@@ -52,6 +52,14 @@ def test_a_publishable_key_is_read_with_limits_for_a_small_site(tmp_path: Path) 
     assert server.trusted_proxies == (), "nobody is believed, not even a proxy on this machine"
 
 
+def test_the_agent_for_requests_that_name_none_is_one_of_the_file(tmp_path: Path) -> None:
+    assert load({"default_agent": "internal"}, tmp_path).server.default_agent == "internal"
+    assert load({"default_agent": None}, tmp_path).server.default_agent is None
+    assert load({}, tmp_path, AGUI_GATEWAY__SERVER__DEFAULT_AGENT="internal").server.default_agent == "internal"
+    (problem,) = problems({"default_agent": "assistent"}, tmp_path)
+    assert problem == "server.default_agent: no agent has the id 'assistent'; did you mean 'assistant'?"
+
+
 def test_limits_are_read_and_null_is_none(tmp_path: Path) -> None:
     limits = {"visitor_runs_per_minute": 5, "runs_per_minute": None, "max_body_bytes": 9}
     api_key = {"name": "alice", "key": "alice-0123456789", "limits": {"concurrent_runs": 2}}

@@ -67,8 +67,8 @@ WRONG = [
     ({"responses": True}, "protocols.responses", "must be a mapping of keys to values, or false"),
     ({"chat_completions": {"thread_headers": ["X a"]}}, "protocols.chat_completions.thread_headers[0]", "of a header"),
     ({"chat_completions": {"thread_headers": ["cookie"]}}, "protocols.chat_completions.thread_headers[0]", "secret"),
-    ({"respones": False}, "protocols.respones", "did you mean 'responses'?; there are: chat_completions, ml_commons"),
-    ({"ag_ui": False}, "protocols.ag_ui", "there are: chat_completions, ml_commons, responses"),
+    ({"respones": False}, "protocols.respones", "did you mean 'responses'?; there are: a2a, agent_api, chat"),
+    ({"ag_ui": False}, "protocols.ag_ui", "there are: a2a, agent_api, chat_completions, ml_commons, responses"),
 ]
 
 
@@ -142,6 +142,49 @@ def test_two_protocols_with_different_settings_of_one_name_are_refused(tmp_path:
     code = NEWCOMER.replace('{"news": NewsSettings}', '{"responses": NewsSettings}')
     with file_in_room(code, tmp_path), pytest.raises(ConfigurationError, match="settings called 'responses'"):
         loaded(tmp_path)
+
+
+OF_AGENTS = """# gateway/protocols/cards.py
+from pydantic import BaseModel, ConfigDict
+
+from gateway.protocol import WireProtocol
+
+
+class Card(BaseModel):
+    'What is printed.'
+
+    model_config = ConfigDict(extra="forbid")
+    motto: str
+
+
+PROTOCOL = WireProtocol("cards", lambda environment: [], agent_settings={"card": Card})
+"""
+
+
+def with_agents(directory: Path, *agents: Any) -> Settings:
+    path = directory / "gateway.yaml"
+    path.write_text(json.dumps({"agents": [{"model": {"model_provider": "demo"}, **each} for each in agents]}), "utf-8")
+    return load_settings(Flags(config=path), environ={})
+
+
+def test_an_agent_says_for_a_protocol_what_the_protocol_knows(tmp_path: Path) -> None:
+    with file_in_room(OF_AGENTS, tmp_path):
+        one, other = with_agents(tmp_path, {"id": "a", "card": {"motto": "Hello"}}, {"id": "b", "card": None}).agents
+        card: Any = one.protocol_settings["card"]
+        assert card.motto == "Hello"
+        assert other.protocol_settings == {}
+        schema: Any = configuration_schema()
+        assert schema["$defs"]["AgentSection"]["properties"]["card"]["description"] == "What is printed."
+        with pytest.raises(InvalidConfigurationError, match=r"agents\[0\]\.card\.mottto: .* did you mean .*motto"):
+            with_agents(tmp_path, {"id": "a", "card": {"motto": "Hello", "mottto": "x"}})
+    with pytest.raises(InvalidConfigurationError, match=r"agents\[0\]\.card: is not a known key"):
+        with_agents(tmp_path, {"id": "a", "card": {"motto": "Hello"}})
+
+
+def test_what_every_agent_has_is_no_protocols_own(tmp_path: Path) -> None:
+    code = OF_AGENTS.replace('{"card": Card}', '{"tools": Card}')
+    with file_in_room(code, tmp_path), pytest.raises(ConfigurationError, match="every agent has 'tools' already"):
+        with_agents(tmp_path)
 
 
 def test_settings_of_a_key_that_only_says_false_somewhere_else_are_the_general_ones() -> None:

@@ -10,6 +10,9 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
+from tests.a2a_speaker import V1, message, told_by_task
+from tests.agent_api_speaker import process_body
+from tests.agent_api_speaker import told_by_response as told_by_agent_api
 from tests.protocol_speakers import told_by_ag_ui, told_by_response
 from tests.running_gateway import GatewayClient, LocalGateway, agent, local_gateway, scripted
 
@@ -122,8 +125,67 @@ async def _answered_over_responses(client: GatewayClient, call: Pending) -> str:
     return told_by_response(answer).text
 
 
-_MAKES: Final = {"AG-UI": _made_over_ag_ui, "Chat": _made_over_chat, "Responses": _made_over_responses}
-_ANSWERS: Final = {"AG-UI": _answered_over_ag_ui, "Chat": _answered_over_chat, "Responses": _answered_over_responses}
+# --- A2A
+
+_A2A: Final = "/agents/asks/a2a"
+
+
+async def _made_over_a2a(client: GatewayClient, name: str) -> Pending:
+    params = message("Please.", f"message-{name}", ["ask"])
+    task = (await _post(client, f"{_A2A}/message:send", params, **V1))["task"]
+    (call,) = [part["data"] for part in task["status"]["message"]["parts"] if "data" in part]
+    return Pending(task["contextId"], task["id"], call["tool_call_id"])
+
+
+async def _answered_over_a2a(client: GatewayClient, call: Pending) -> str:
+    """By the task that the call's run is."""
+    params = message("", f"answer-{call.run_id}", ["ask"], taskId=call.run_id, contextId=call.thread_id)
+    params["message"]["parts"] = [{"data": {"tool_call_id": call.call_id, "output": "Ada"}}]
+    task = (await _post(client, f"{_A2A}/message:send", params, **V1))["task"]
+    assert (task["id"], task["status"]["state"]) == (call.run_id, "TASK_STATE_COMPLETED")
+    said: str = told_by_task(task).text
+    return said.removeprefix("Tell me. ")  # an artifact of the run that asked
+
+
+async def _state(client: GatewayClient, call: Pending) -> str:
+    """The state of the task that the call's run is."""
+    answer = await client.http.get(f"{_A2A}/tasks/{call.run_id}", headers=V1)
+    assert answer.status_code == 200, answer.text
+    state: str = answer.json()["status"]["state"]
+    return state
+
+
+# --- Agent API
+
+
+async def _made_over_agent_api(client: GatewayClient, name: str) -> Pending:
+    answer = await _post(client, "/agents/asks/process", process_body("Please.", ["ask"], stream=False))
+    call = answer["output"][-1]
+    assert call["type"] == "function_call"
+    return Pending(answer["session_id"], answer["id"], call["content"][0]["data"]["call_id"])
+
+
+async def _answered_over_agent_api(client: GatewayClient, call: Pending) -> str:
+    output = {"type": "data", "data": {"call_id": call.call_id, "output": "Ada"}}
+    result = {"type": "function_call_output", "role": "tool", "content": [output]}
+    body = {**process_body("", ["ask"], stream=False), "input": [result], "session_id": call.thread_id}
+    return told_by_agent_api(await _post(client, "/agents/asks/process", body)).text
+
+
+_MAKES: Final = {
+    "AG-UI": _made_over_ag_ui,
+    "Chat": _made_over_chat,
+    "Responses": _made_over_responses,
+    "A2A": _made_over_a2a,
+    "Agent API": _made_over_agent_api,
+}
+_ANSWERS: Final = {
+    "AG-UI": _answered_over_ag_ui,
+    "Chat": _answered_over_chat,
+    "Responses": _answered_over_responses,
+    "A2A": _answered_over_a2a,
+    "Agent API": _answered_over_agent_api,
+}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -141,7 +203,9 @@ async def test_a_call_that_is_made_over_one_protocol_is_answered_over_any(
 ) -> None:
     client = gateway.client
     call = await _MAKES[maker](client, f"{maker}-{answerer}")
+    assert await _state(client, call) == "TASK_STATE_INPUT_REQUIRED"
     assert await _ANSWERS[answerer](client, call) == "It is Ada."
+    assert await _state(client, call) == "TASK_STATE_COMPLETED"
     kept = await _messages(client, call.thread_id)
     assert [message["role"] for message in kept] == ["user", "assistant", "tool", "assistant"]
     assert len((await client.get(f"/threads/{call.thread_id}/versions"))["versions"]) == 1

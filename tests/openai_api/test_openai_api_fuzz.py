@@ -6,7 +6,6 @@ and others.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from pathlib import Path
@@ -15,24 +14,13 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.fuzzed_gateway import AGENTS, LEAKS, complaints, described, raw_headers
 from tests.fuzzed_requests import FuzzedRequest
 from tests.openai_fuzz import ROUTES, OpenAIFuzz
-from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
+from tests.running_gateway import LocalGateway, local_gateway
 
 REQUESTS = int(os.environ.get("FUZZED_OPENAI_REQUESTS", "500"))
 SEED = int(os.environ.get("FUZZ_SEED", "14"))
-SENDERS = 4
-MOST_COMPLAINTS = 20
-WEATHER = {"when": {"last_user_contains": "weather", "turn": 0}, "response": [{"tool": "weather", "arguments": {}}]}
-SEARCH = {"when": {"turn": 0}, "response": [{"tool": "ListIndexTool", "arguments": {}}]}
-DONE = {"when": {}, "response": [{"reasoning": "hm"}, {"text": "done"}]}
-TOOL = {"type": "ListIndexTool"}
-AGENTS = [
-    agent("answers", scripted(rules=[WEATHER, DONE])),
-    agent("tools", scripted(rules=[WEATHER, SEARCH, DONE]), tools=[TOOL]),
-    agent("asks", scripted(rules=[SEARCH, DONE]), tools=[{**TOOL, "approval": "always"}]),
-]
-LEAKS = ("Traceback", " object at 0x", "internal_error", "pydantic", "sqlite3", "KeyError", "TypeError(")
 
 pytestmark = pytest.mark.timeout(max(300, REQUESTS))
 
@@ -78,7 +66,7 @@ def _wrong_stream(text: str) -> str | None:
 async def send(gateway: LocalGateway, fuzz: OpenAIFuzz, asked: FuzzedRequest, wrong: list[str]) -> None:
     try:
         answer = await gateway.client.http.request(
-            asked.method, asked.target, content=asked.content, headers=[*_raw(asked.headers)]
+            asked.method, asked.target, content=asked.content, headers=raw_headers(asked)
         )
     except httpx.InvalidURL:  # httpx itself will not send that target
         return
@@ -87,27 +75,8 @@ async def send(gateway: LocalGateway, fuzz: OpenAIFuzz, asked: FuzzedRequest, wr
     fuzz.learn(answer.text)
 
 
-def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.encode(), value.strip().encode("latin-1")) for name, value in headers.items()]
-
-
-def described(asked: FuzzedRequest) -> str:
-    return f"{asked.method} {asked.target[:200]} {asked.headers} {(asked.content or b'')[:900]!r}"
-
-
 async def test_no_request_is_answered_with_a_5xx_or_in_another_form(tmp_path: Path) -> None:
-    wrong: list[str] = []
-
-    async def sender(gateway: LocalGateway, number: int) -> None:
-        fuzz = OpenAIFuzz(SEED * 100 + number, tuple(each["id"] for each in AGENTS))
-        for asked in fuzz.requests(-(-REQUESTS // SENDERS)):
-            await send(gateway, fuzz, asked, wrong)
-            if len(wrong) > MOST_COMPLAINTS:
-                return
-
-    async with local_gateway(tmp_path, AGENTS) as gateway, asyncio.TaskGroup() as group:
-        for number in range(SENDERS):
-            group.create_task(sender(gateway, number))
+    wrong = await complaints(tmp_path, OpenAIFuzz, send, seed=SEED, requests=REQUESTS)
     assert not wrong, "\n".join(wrong)
 
 

@@ -8,21 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.events import (
-    Completed,
-    Event,
-    Events,
-    Interrupt,
-    Interrupted,
-    RunFinished,
-    TextDelta,
-    ToolCallStarted,
-)
-from gateway.messages import ToolCall
+from gateway.events import Event, Events, TextDelta
 from gateway.openai_api.ids import place_of
 from gateway.openai_api.responses_renderer import ResponseBody
 from gateway.openai_api.responses_resource import BackendTools, ResponseForm
-from tests.event_samples import batches, batches_of_a_run, seal
+from tests.event_samples import batches, batches_of_a_run, run, whose
 from tests.responses_frames import FORM, check_open_responses, checked, fold, read_by_the_sdk, rendered
 from tests.word_samples import REPEATABLE
 
@@ -33,34 +23,11 @@ forms = st.builds(
     background=st.booleans(),
     encrypted=st.booleans(),
 )
-whose = st.dictionaries(
-    st.sampled_from(["a", "b", "c"]), st.sampled_from([("backend", False), ("backend", True), ("client", False)])
-)
 cuts = st.sets(st.integers(1, 40))
 
 
 def seal_words(text: str, opaque: object) -> str:
     return f"sealed {text}"
-
-
-def run(said: list[Events], owners: dict[str, Any], *, waits: bool = False) -> list[Event]:
-    """What leaves of it, with calls of both sides; at the end those wait that have no result."""
-    events: list[Event] = []
-    for event in seal(*said):
-        if isinstance(event, ToolCallStarted) and event.call_id in owners:
-            executor, asks = owners[event.call_id]
-            event = replace(event, executor=executor, asks=asks)
-        events.append(event)
-    if waits:
-        events[-1] = waiting(events)
-    return events
-
-
-def waiting(events: list[Event]) -> RunFinished:
-    calls = [event for event in events if isinstance(event, ToolCallStarted)]
-    pending = [ToolCall(call.call_id, call.name, "{}") for call in calls if call.executor == "client"]
-    asked = tuple(Interrupt(f"int-{call.call_id}", "tool_call", "?", call.call_id) for call in calls if call.asks)
-    return RunFinished(Interrupted(asked, tuple(pending)) if asked else Completed(tuple(pending)))
 
 
 @settings(REPEATABLE)

@@ -14,19 +14,16 @@ from gateway.events import (
     Custom,
     Event,
     Incomplete,
-    Interrupt,
     Interrupted,
     MediaGiven,
     MessageRetracted,
     ModelCallEnded,
-    ModelCallStarted,
     Raw,
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
     RunFailed,
     RunFinished,
-    RunStarted,
     StopReason,
     TextDelta,
     TextEnded,
@@ -34,8 +31,6 @@ from gateway.events import (
     ToolCallDelta,
     ToolCallEnded,
     ToolCallStarted,
-    ToolReturned,
-    Usage,
     UsageReported,
 )
 from gateway.messages import (
@@ -45,7 +40,6 @@ from gateway.messages import (
     JsonObject,
     MediaBlock,
     Opaque,
-    TextBlock,
     ToolCall,
     UrlSource,
 )
@@ -61,34 +55,14 @@ from tests.responses_frames import (
     read_by_the_sdk,
     rendered,
 )
+from tests.said_events import CALLS, ENDS, FINISHED, SAYS, START, USED, call, gives, interrupt
 
-START: list[Event] = [RunStarted("t", "r"), ModelCallStarted("turn", "p", "m")]
-SAYS: list[Event] = [TextStarted("m1"), TextDelta("m1", "Hel"), TextDelta("m1", "lo"), TextEnded("m1")]
-ENDS = ModelCallEnded(StopReason.END_TURN)
-CALLS = ModelCallEnded(StopReason.TOOL_CALLS)
 THINKS: list[Event] = [
     ReasoningStarted("r1"),
     ReasoningDelta("r1", "hm"),
     ReasoningEnded("r1", Opaque("p", "m", "k", "s")),
 ]
-USED = (Usage("p", "m", 1, 2),)
-FINISHED = RunFinished(Completed(), USED)
 PICTURE = Base64Source("aGk=", "image/png")
-
-
-def call(name: str, arguments: str = '{"a":1}', **more: Any) -> list[Event]:
-    """A call whose id is its tool's name."""
-    deltas = [ToolCallDelta(name, arguments)] if arguments else []
-    started = ToolCallStarted(name, name, "m1", **{"executor": "backend", **more})
-    return [started, *deltas, ToolCallEnded(name)]
-
-
-def gives(name: str, text: str = "42", *, is_error: bool = False) -> Event:
-    return ToolReturned(f"result of {name}", name, (TextBlock(text),), is_error)
-
-
-def interrupt(call_id: str | None) -> Interrupt:
-    return Interrupt(f"int-{call_id}", "tool_call", "May it run?", call_id)
 
 
 def shown(*events: Event, form: ResponseForm = FORM, **settings: Any) -> tuple[list[str], Any]:

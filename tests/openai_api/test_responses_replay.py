@@ -2,54 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
-from gateway.agents.open_agent import OpenAgent
-from gateway.messages import ToolCall, ToolSpec
+from gateway.messages import ToolCall
 from gateway.openai_api.ids import place_of
 from gateway.openai_api.responses_references import numbered
 from gateway.openai_api.responses_renderer import ResponsesRenderer
 from gateway.openai_api.responses_resource import ResponseForm
-from gateway.openai_api.run_events import events_of
-from gateway.renderer import rendered_stream
+from gateway.runs.run_events import events_of
 from gateway.runs.viewer import Viewer
-from gateway.sse import OpenStreams
-from tests.case_tools import PIXEL
-from tests.loop_runs import adder, tool_giving
+from tests.replayed_runs import PICK, SCRIPTS, acting, attached, frames_seen
 from tests.responses_frames import Frame, checked, fold, read_by_the_sdk, read_frame, rendered
-from tests.runner_scene import OWNER, Scene, agent_of, question, read, runner_scene
-from tests.test_renderer import streamed
+from tests.runner_scene import OWNER, agent_of, question, read, runner_scene
 
 FORM: Final = ResponseForm("r", "t", "a", 7)
-PICK: Final = ToolSpec("pick", "Pick one.", {})
-ADD: Final = {"tool": "add", "arguments": {"a": 2, "b": 3}}
-
-SCRIPTS: Final[Mapping[str, Sequence[Sequence[dict[str, Any]]]]] = {
-    "text": [[{"text": "hello there", "chunk_characters": 4}]],
-    "reasoning": [[{"reasoning": "Hm, well.", "chunk_characters": 3}, {"text": "So."}]],
-    "tools": [[{"text": "I look."}, ADD, ADD], [{"text": "It is {{result}}."}]],
-    "client tool": [[{"text": "Tell me."}, ADD, {"tool": "pick"}]],
-    "approval": [[{"text": "One moment."}, {"tool": "refund", "arguments": {"order": "1"}}, ADD]],
-    "medium": [[{"text": "Look:"}, {"medium": PIXEL}, {"text": "Nice."}]],
-    "refusal": [[{"text": "I will not.", "refusal": True, "chunk_characters": 3}]],
-    "retraction": [[{"text": "A secret.", "chunk_characters": 3}, {"retract": "No."}]],
-    "cut off": [[{"text": "As long as"}, {"stop": "max_tokens"}]],
-    "failure": [[{"text": "so far", "chunk_characters": 2}, {"error": "overloaded"}]],
-}
-
-
-def acting(script: str) -> OpenAgent:
-    return agent_of("a", SCRIPTS[script], (adder(), "never"), (tool_giving("refund", "refunded"), "always"))
-
-
-async def attached(scene: Scene) -> Viewer:
-    viewer = await scene.runner.attach(OWNER, "r", after=0)
-    assert viewer is not None
-    return viewer
 
 
 def renderer_of(**settings: Any) -> ResponsesRenderer:
@@ -57,9 +26,7 @@ def renderer_of(**settings: Any) -> ResponsesRenderer:
 
 
 async def frames_of(viewer: Viewer, renderer: ResponsesRenderer, *, after: int = 0) -> list[Frame]:
-    response = rendered_stream(viewer, renderer, OpenStreams(heartbeat_seconds=None), after=after)
-    body = b"".join(await streamed(response))
-    return [read_frame(frame + b"\n\n") for frame in body.split(b"\n\n")[:-1]]
+    return [read_frame(frame) for frame in await frames_seen(viewer, renderer, after=after)]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from tests.movable_clock import MovableClock
 from tests.newcomers import file_in_room
-from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
+from tests.running_gateway import LocalGateway, agent, local_gateway, run_body, scripted
 from tests.waiting import until_answered
 from tests.website import ALICE_KEY, website
 
@@ -127,3 +128,38 @@ async def test_a_protocol_that_fails_to_delete_what_is_due_is_asked_again(tmp_pa
                 return number
 
             assert await until_answered(swept, lambda number: number > 2)
+
+
+CLOSING = """# gateway/protocols/closing.py
+from gateway.access.callers import Caller
+from gateway.protocol import WireProtocol
+
+begun, statuses = [], []
+
+
+async def close(environment):
+    for record in begun:
+        now = await environment.run(Caller(record.owner), record.run_id)
+        statuses.append((record.status, now.status))
+
+
+def routes(environment):
+    environment.on_run_begun(begun.append)
+    return []
+
+
+PROTOCOL = WireProtocol("closing", routes, close=close)
+"""
+
+
+async def test_a_protocol_hears_of_each_run_that_begins_and_is_closed_once_all_have_ended(tmp_path: Path) -> None:
+    with file_in_room(CLOSING, tmp_path):
+        agents = [agent("a", scripted([{"text": "one"}, {"hang": True}]))]
+        async with (
+            local_gateway(tmp_path, agents, server={"drain_seconds": 0}) as gateway,
+            gateway.client.stream("a", run_body()) as stream,
+        ):
+            await stream.until("TEXT_MESSAGE_CONTENT")
+        seen = import_module("gateway.protocols.closing")
+        assert [record.run_id for record in seen.begun] == ["run-1"]
+        assert seen.statuses == [("running", "failed")], "no run is left when it is closed"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from pydantic import BaseModel
 
 from gateway.access.callers import Caller
 from gateway.access.limits import KeyLimits, Meter
@@ -44,6 +47,29 @@ async def test_agents_that_a_caller_does_not_have_are_not_there() -> None:
         for watch in (environment.start, environment.connect):
             with pytest.raises(NotFoundError):
                 await watch(VISITOR, "b", question())
+
+
+async def test_an_agent_is_found_for_requests_that_name_none() -> None:
+    async with runner_scene(agent_of("z", SAYS_HELLO), agent_of("a", SAYS_HELLO)) as scene:
+        environment = environment_of(scene)
+        assert [environment.default_agent(caller) for caller in (STAFF, VISITOR)] == ["z", "a"]
+        agents = scene.runner.agents
+        agents.replace(list(agents.values()), "a")
+        assert environment.default_agent(STAFF) == "a"
+        with pytest.raises(NotFoundError, match="no agent for requests that name none"):
+            environment.default_agent(Caller("nobody", agents=frozenset()))
+
+
+async def test_what_an_agent_says_for_a_protocol_is_found_by_its_model() -> None:
+    class Card(BaseModel):
+        motto: str
+
+    agent = agent_of("a", SAYS_HELLO)
+    said = replace(agent, definition=replace(agent.definition, protocol_settings={"card": Card(motto="Hello")}))
+    async with runner_scene(said) as scene:
+        environment = environment_of(scene)
+        assert environment.agent_settings(said, Card) == Card(motto="Hello")
+        assert environment.agent_settings(agent, Card) is None
 
 
 async def test_runs_and_inputs_are_held_to_the_caller_s_limits() -> None:

@@ -9,7 +9,7 @@ import pytest
 from gateway.errors import ConflictError, InvalidRequestError
 from gateway.messages import JsonObject
 from gateway.owners import visitor_owner
-from gateway.store import RunRecord, RunStatus, Store
+from gateway.store import RunFilter, RunRecord, RunStatus, Store
 from tests.stored_samples import OWNER, begin, ended, logged, numbered, records, run, thread, within
 
 REQUEST: JsonObject = {"metadata": {"a": "\ud83d"}, "input": ["item_1"], "temperature": 0.5, "large": 2**70}
@@ -64,6 +64,57 @@ async def test_a_threads_runs_are_listed_the_newest_first(store: Store) -> None:
 async def test_a_cursor_of_something_else_is_refused(store: Store, cursor: str) -> None:
     with pytest.raises(InvalidRequestError):
         await within(store.list_runs(OWNER, "t1", limit=1, cursor=cursor))
+
+
+async def asked(
+    store: Store, run_id: str, thread_id: str, *, ended_at: float | None = None, origin: str = "a2a"
+) -> None:
+    """A run that came by a protocol at 100.0, and has ended if it says when."""
+    begun = replace(run(run_id, thread_id), origin=origin)
+    await within(store.begin_run(begun, thread(thread_id), keep=0))
+    if ended_at is not None:
+        end = replace(ended(run_id, thread_id, at=ended_at), origin=origin)
+        await within(store.end_run(end, thread(thread_id), keep=1, first=1, records=records(1, 1)))
+
+
+async def found(store: Store, wanted: RunFilter, limit: int = 10, owner: str = OWNER) -> tuple[list[list[str]], int]:
+    pages: list[list[str]] = []
+    cursor: str | None = None
+    while True:
+        page, count = await within(store.find_runs(owner, wanted, limit=limit, cursor=cursor))
+        pages.append([record.run_id for record in page.items])
+        if (cursor := page.next_cursor) is None:
+            return pages, count
+
+
+async def test_runs_of_a_protocol_are_found_the_one_that_changed_last_first(store: Store) -> None:
+    task = RunFilter("a2a", stem=6)
+    assert await found(store, task) == ([[]], 0)
+    await asked(store, "task_1", "t1", ended_at=500.0)
+    await asked(store, "task_2", "t2")
+    await asked(store, "task_3", "t1", ended_at=300.0)
+    await asked(store, "other", "t1", ended_at=900.0, origin="responses")
+    assert await found(store, task) == ([["task_1", "task_3", "task_2"]], 3)
+    assert await found(store, task, limit=1) == ([["task_1"], ["task_3"], ["task_2"]], 3)
+    assert await found(store, task, owner="key-2") == ([[]], 0)
+    assert await found(store, replace(task, thread_id="t1")) == ([["task_1", "task_3"]], 2)
+    assert await found(store, replace(task, since=300.0)) == ([["task_1", "task_3"]], 2)
+    statuses = frozenset({RunStatus.RUNNING, RunStatus.FAILED})
+    assert await found(store, replace(task, statuses=statuses)) == ([["task_2"]], 1)
+    assert await found(store, replace(task, statuses=frozenset())) == ([[]], 0)
+    assert await found(store, RunFilter("responses", stem=6)) == ([["other"]], 1)
+    with pytest.raises(InvalidRequestError):
+        await within(store.find_runs(OWNER, task, limit=1, cursor="cgAAAAAAAAAB"))
+
+
+async def test_of_runs_that_are_one_piece_of_work_the_newest_is_found(store: Store) -> None:
+    for number, run_id in enumerate(("task_1", "task_2", "task_1_2", "task_1_10", "task_1\u00e9"), 1):
+        await asked(store, run_id, "t1", ended_at=100.0 * number)
+    await asked(store, "task_2_2", "t1", ended_at=900.0, origin="responses")
+    assert await found(store, RunFilter("a2a", stem=6)) == ([["task_1\u00e9", "task_2"]], 2)
+    assert await within(store.delete_run(OWNER, "task_1\u00e9"))
+    assert await found(store, RunFilter("a2a", stem=6)) == ([["task_1_10", "task_2"]], 2)
+    assert await found(store, RunFilter("a2a", stem=6, statuses=frozenset({RunStatus.RUNNING}))) == ([[]], 0)
 
 
 async def test_a_run_that_is_deleted_goes_with_its_log_alone(store: Store) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from gateway.sqlite.database import store_error
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.thread_cache import ThreadCache
 from gateway.sqlite.worker_turns import WorkerTurns
-from gateway.store import Store, Thread, ThreadChange
+from gateway.store import RunRecord, Store, Thread, ThreadChange
 from tests.stored_samples import (
     DEADLINE_SECONDS,
     OWNER,
@@ -46,6 +46,21 @@ async def store(tmp_path: Path) -> AsyncGenerator[Store]:
 
 
 # --- commits
+
+
+async def test_a_run_is_looked_up_without_a_thread_where_one_at_most_has_its_id(store: Store) -> None:
+    """A thread takes ten times as long, and each message of A2A looks for the run of an earlier copy of it."""
+    assert _answer_at_once(store.runs_known_as(OWNER, "r1")) == []
+    await begin(store)
+    assert [found.run_id for found in _answer_at_once(store.runs_known_as(OWNER, "r1"))] == ["r1"]
+
+
+def _answer_at_once(asked: Coroutine[object, None, list[RunRecord]]) -> list[RunRecord]:
+    """What is answered in this turn of the loop."""
+    with pytest.raises(StopIteration) as answered:
+        asked.send(None)
+    found: list[RunRecord] = answered.value.value
+    return found
 
 
 async def test_events_of_one_commit_are_one_row_for_each_run(store: Store, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.wire.strict_json import MAX_DEPTH, NotStrictJsonError, dump, load, object_in
+from gateway.wire.strict_json import MAX_DEPTH, NotStrictJsonError, dump, load, object_in, on_one_line
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 VALUES = st.recursive(
@@ -112,6 +112,13 @@ def test_what_json_has_no_word_for_becomes_text_or_null() -> None:
         "half": half,
         "5": [1],
     }
+
+
+def test_json_for_readers_of_lines_has_no_other_end_of_a_line() -> None:
+    for value in ("a\u2028b\u2029c\x85d", "\u201cplain\u201d", "é", "a"):
+        written = on_one_line(dump(value))
+        assert written.decode().splitlines() == [written.decode()]
+        assert load(written) == value
 
 
 def test_what_is_too_deep_is_cut_and_not_refused() -> None:

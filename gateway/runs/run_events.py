@@ -1,6 +1,6 @@
 """What a run left on its thread as the events that said it, for renderers of runs whose log is gone.
 
-Below: events, runs.endings. Above: thread_items, responses_stored. Pure. Events that only a log knows are not
+Below: endings. Above: the rooms of protocols. Pure. Events that only a log knows are not
 there: steps, state, which MCP server had a tool, that an answer was cut off at a limit.
 """
 

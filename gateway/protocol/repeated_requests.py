@@ -1,12 +1,13 @@
-"""Finds the run that an earlier request with the same `Idempotency-Key` began.
+"""Finds the run that an earlier copy of a request began, where the request names its run.
 
-Below: protocol. Above: chat_start, responses_start. The key gives the run its id, and the run's record keeps a digest
-of the body that began it.
+Below: the environment. Above: the rooms of protocols whose clients repeat requests by a key or by the run's id. The
+run's record keeps a digest of the body that began it.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Final
 
 import orjson
@@ -14,13 +15,23 @@ import orjson
 from gateway.access.callers import Caller
 from gateway.errors import ConflictError, NotFoundError
 from gateway.messages import JsonObject
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.environment import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
 from gateway.store import RunRecord
 
-KEY_HEADER: Final = "idempotency-key"
 DIGEST: Final = "digest"
 """The member of AgentInput.request that has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatWords:
+    """A protocol's words where a request cannot be repeated. `reused`: what names the run came with another body
+    before; `cancelled`: the run was cancelled before it began.
+    """
+
+    reused: str
+    reused_code: str
+    cancelled: str
 
 
 def body_digest(body: JsonObject) -> str:
@@ -29,7 +40,7 @@ def body_digest(body: JsonObject) -> str:
 
 
 async def begun_before(
-    environment: ProtocolEnvironment, caller: Caller, run_id: str, digest: str
+    environment: ProtocolEnvironment, caller: Caller, run_id: str, digest: str, words: RepeatWords
 ) -> tuple[Viewer, RunRecord] | None:
     """The run, from its first event on; None: there is none.
 
@@ -42,9 +53,7 @@ async def begun_before(
     except NotFoundError:
         return None
     if (record.request or {}).get(DIGEST) != digest:
-        raise ConflictError(
-            "the Idempotency-Key was sent with another request; use a new one for each", code="idempotency_key_reused"
-        )
+        raise ConflictError(words.reused, code=words.reused_code)
     if (viewer := await environment.attach(caller, run_id, needs_log=True)) is None:
-        raise ConflictError("the request was cancelled before it began; send it with another key", code="cancelled")
+        raise ConflictError(words.cancelled, code="cancelled")
     return viewer, record
