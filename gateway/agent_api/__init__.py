@@ -1,0 +1,136 @@
+"""The Agent API protocol: what its clients send, and the frames of a response.
+
+What both directions share:
+
+ids.py       ids that lead back to their run
+errors.py    errors before a response, and in one
+settings.py  what the operator decides for all callers, or for a key
+fields.py    the members of a body
+routes.py    the errors of the routes*
+
+Requests:
+
+request.py         the body
+input_messages.py  the messages of its input
+content.py         their contents
+tools.py           the client's tools
+generation.py      how the model is to answer
+recognition.py     finds the messages of the input that the session has already
+mcp_servers.py     the agent's MCP servers, which a session's first response lists
+start.py           begins the run*
+stored.py          responses that have begun: followed, looked at, stopped*
+api_document.py    the operations in the API document
+
+For programs that write or read its bodies and frames; the gateway itself needs none of them:
+
+schemas.py           the protocol's words and models
+content_builder.py   builds one content of a message
+builder.py           builds a response and its messages
+
+A response, which the builders and the gateway write alike:
+
+deltas.py     what a content says, by its type, and how a delta goes on with it
+grammar.py    what may follow what in a response, and the frames of it
+media_out.py  media and tools' results as contents
+items.py      what a run shows: each is one content of a message
+usage.py      the tokens of a run
+output.py     what a response shows besides its run's events, and what the run's record keeps of that
+renderer.py   a run as the frames of a stream, or as one response
+
+Files with a * are not pure: they ask the protocols' environment, keep something, or know the web framework. Above: the
+protocol `agent_api`. Below: the protocols' environment, endpoints, the words.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gateway.agent_api.builder import MessageBuilder, ResponseBuilder, StreamingResponseBuilder
+    from gateway.agent_api.content_builder import ContentBuilder
+    from gateway.agent_api.grammar import ProtocolStateError
+    from gateway.agent_api.schemas import (
+        AgentRequest,
+        AgentResponse,
+        AudioContent,
+        BaseRequest,
+        BaseResponse,
+        Content,
+        ContentType,
+        DataContent,
+        Error,
+        Event,
+        FileContent,
+        FunctionCall,
+        FunctionCallOutput,
+        FunctionParameters,
+        FunctionTool,
+        ImageContent,
+        McpApprovalRequest,
+        McpApprovalResponse,
+        McpCall,
+        McpCallOutput,
+        McpListTools,
+        McpListToolsTool,
+        Message,
+        MessageType,
+        RefusalContent,
+        Role,
+        RunStatus,
+        TextContent,
+        Tool,
+        VideoContent,
+    )
+
+__all__ = [
+    "AgentRequest",
+    "AgentResponse",
+    "AudioContent",
+    "BaseRequest",
+    "BaseResponse",
+    "Content",
+    "ContentBuilder",
+    "ContentType",
+    "DataContent",
+    "Error",
+    "Event",
+    "FileContent",
+    "FunctionCall",
+    "FunctionCallOutput",
+    "FunctionParameters",
+    "FunctionTool",
+    "ImageContent",
+    "McpApprovalRequest",
+    "McpApprovalResponse",
+    "McpCall",
+    "McpCallOutput",
+    "McpListTools",
+    "McpListToolsTool",
+    "Message",
+    "MessageBuilder",
+    "MessageType",
+    "ProtocolStateError",
+    "RefusalContent",
+    "ResponseBuilder",
+    "Role",
+    "RunStatus",
+    "StreamingResponseBuilder",
+    "TextContent",
+    "Tool",
+    "VideoContent",
+]
+
+_HOMES = {  # of all other names: schemas
+    "ContentBuilder": "content_builder",
+    "MessageBuilder": "builder",
+    "ProtocolStateError": "grammar",
+    "ResponseBuilder": "builder",
+    "StreamingResponseBuilder": "builder",
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this package
+
+    def __getattr__(name):
+        """A name above, once somebody asks for it: making the models takes longer than the rest of the room."""
+        if name in __all__:
+            return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'schemas')}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,270 @@
+"""Builds a response of the Agent API, frame by frame: for agents and programs that speak the protocol themselves.
+
+Below: content_builder, grammar, schemas. The gateway's own renderer speaks by the same grammar, so the two cannot
+differ. A response has messages, a message has contents, and each of the three has a builder. A builder's methods give
+the frame that says what has happened: a model of its own, numbered in the order of the calls, which no later call
+changes. What may not come next raises a ProtocolStateError that says what may.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Final, TypeAlias
+from uuid import uuid4
+
+from gateway.agent_api.content_builder import ContentBuilder, read_content, said_by
+from gateway.agent_api.grammar import MessageState, ProtocolStateError, ResponseState
+from gateway.agent_api.schemas import AgentResponse, AnyContent, Error, Event, Message, MessageType, Role, RunStatus
+from gateway.messages import JsonObject, JsonValue
+
+
+class MessageBuilder:
+    """One message. Its first frame is `get_message_data()` before it has any content."""
+
+    def __init__(self, message: MessageState) -> None:
+        """For `ResponseBuilder.create_message_builder`."""
+        self._message = message
+        self._opening = message.opened()
+
+    @property
+    def message_id(self) -> str:
+        return self._message.id
+
+    def get_message_data(self) -> Message:
+        """The message as it is now: its first frame before it has contents, its last one if it has ended."""
+        if self._message.ended:
+            return Message.model_validate(self._message.close())
+        if not self._message.contents:
+            return Message.model_validate(self._opening)
+        return Message.model_validate(self._message.value())
+
+    def in_progress(self) -> Message:
+        """Its second frame, if you want one: some clients show reasoning and calls of tools only then.
+
+        Raises:
+            ProtocolStateError: the message has contents, or is in progress already.
+        """
+        self._opening = self._message.in_progress()
+        return Message.model_validate(self._opening)
+
+    def create_content_builder(self, content_type: str = "text", index: int | None = None) -> ContentBuilder:
+        """A new content, behind those there are, or at `index`.
+
+        Raises:
+            ProtocolStateError: the message has ended, or has a content at that place.
+            ValueError: there are no contents of that type.
+        """
+        return ContentBuilder(self._message.content(content_type, index))
+
+    def add_content(self, content: AnyContent) -> AnyContent:
+        """A whole content: its frame. It is complete at once, or ends as its status says. With the index of one that is
+        being built, that one ends with this value. One that this message gave out itself is not added again.
+
+        Raises:
+            ProtocolStateError: the message has ended, or has another content at that place.
+        """
+        there = None if content.index is None else self._message.contents.get(content.index)
+        if there is not None and read_content(there.value()) == content.model_copy(update={"sequence_number": None}):
+            return read_content(there.complete())
+        if there is None or there.ended or there.kind != content.type:
+            there = self._message.content(content.type, content.index)
+        there.replace(content.type, **said_by(content))
+        return read_content(there.complete(_last_status(content)))
+
+    def add_delta_content(self, new_content: AnyContent) -> AnyContent:
+        """A piece of a content: its frame. Without an index it begins a new content; with one, a piece with `delta`
+        goes on with the content there, and one without replaces what the content says.
+
+        Raises:
+            ProtocolStateError: there is none, it has ended, or it is of another type.
+        """
+        if new_content.index is None or new_content.index == len(self._message.contents):
+            return self.create_content_builder(new_content.type).add(new_content)
+        return self._content(new_content.index).add(new_content)
+
+    def content_completed(self, content_index: int) -> AnyContent:
+        """The frame with the whole value of a content.
+
+        Raises:
+            ProtocolStateError: there is none, or it has ended otherwise.
+        """
+        return self._content(content_index).complete()
+
+    # --- its end -----------------------------------------------------------------------------------------------------
+
+    def complete(self) -> Message:
+        """The frame with all contents; the same again if it is complete.
+
+        Raises:
+            ProtocolStateError: a content is open, or missing; the message has ended otherwise.
+        """
+        return self._end("completed")
+
+    def failed(self, code: str, message: str) -> Message:
+        """As `complete`, where something went wrong: such messages are of the type `error`."""
+        return self._end("failed", code=code, message=message)
+
+    def canceled(self) -> Message:
+        """As `complete`, where somebody stopped the response."""
+        return self._end("canceled")
+
+    def incomplete(self) -> Message:
+        """As `complete`, where the response breaks off."""
+        return self._end("incomplete")
+
+    def _end(self, status: str, **members: str) -> Message:
+        frame = self._message.close(status, **members)
+        if frame["status"] != status or "sequence_number" not in frame:  # without one: its response has ended it
+            raise ProtocolStateError(
+                f"the message {self.message_id} has ended as {frame['status']}: expected nothing more of it"
+            )
+        return Message.model_validate(frame)
+
+    def _content(self, index: int) -> ContentBuilder:
+        if (content := self._message.contents.get(index)) is None:
+            there = ", ".join(map(str, self._message.contents)) or "none yet"
+            raise ProtocolStateError(f"the message {self.message_id} has no content {index}: expected one of {there}")
+        return ContentBuilder(content)
+
+
+class ResponseBuilder:
+    """One response: `created`, `in_progress`, its messages, then one of the methods that end it.
+
+    A message may be built before the response is created, never after its end. The method that has ended the response
+    repeats its frame if it is called again. `members` of those methods are what else the last frame says: `usage`, ...
+    """
+
+    def __init__(self, session_id: str | None = None, response_id: str | None = None) -> None:
+        """`response_id`: a new one if it is not given."""
+        self.session_id = session_id
+        self._given_id = response_id
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin another response: with the same id if it was given, else with a new one."""
+        head = AgentResponse.model_validate({"id": self._given_id, "session_id": self.session_id})
+        self.response_id = head.id
+        self._created_at = head.created_at
+        self._ending: JsonObject | None = None
+        self._response = ResponseState(head.model_dump(include={"id", "created_at", "session_id"}, exclude_none=True))
+
+    def get_response_data(self) -> AgentResponse:
+        """The response as it is now, with all of its messages: its last frame, if it has ended."""
+        value = self._response.value(self._response.status or "created")
+        return AgentResponse.model_validate(self._ending or value)
+
+    def created(self) -> AgentResponse:
+        return AgentResponse.model_validate(self._response.created())
+
+    def in_progress(self) -> AgentResponse:
+        return AgentResponse.model_validate(self._response.in_progress())
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def create_message_builder(self, role: str = "assistant", message_type: str = "message") -> MessageBuilder:
+        """A new message, behind those there are.
+
+        Raises:
+            ProtocolStateError: the response has ended.
+            ValueError: there is no such role or type.
+        """
+        return MessageBuilder(self._new_message(f"msg_{uuid4()}", message_type, role))
+
+    def add_message(self, message: Message) -> Message:
+        """A whole message: its frame. It takes the place of an ended one with its id.
+
+        Raises:
+            ProtocolStateError: the response has ended, or is building a message with this id.
+        """
+        if message.id in self._response.messages:
+            return self.update_message(message)
+        state = self._new_message(message.id, message.type, message.role or Role.ASSISTANT.value)
+        return _whole(state, message)
+
+    def update_message(self, message: Message) -> Message:
+        """What an ended message says is replaced: its frame.
+
+        Raises:
+            ProtocolStateError: there is no message with this id, or it is being built; the response has ended.
+        """
+        if (state := self._response.messages.get(message.id)) is None:
+            raise ProtocolStateError(f"the response has no message {message.id}: expected one that it has")
+        return _whole(state, message)
+
+    def generate_streaming_response(self, text_tokens: Iterable[str], role: str = "assistant") -> Iterator[Event]:
+        """A whole response of one text: created, in progress, the message, a delta for each token, the completed text,
+        the completed message, the completed response.
+        """
+        if self._response.frames or self._response.messages:
+            self.reset()
+        yield self.created()
+        yield self.in_progress()
+        message = self.create_message_builder(role)
+        yield message.get_message_data()
+        text = message.create_content_builder("text")
+        for token in text_tokens:
+            yield text.add_text_delta(token)
+        yield text.complete()
+        yield message.complete()
+        yield self.completed()
+
+    def _new_message(self, message_id: str, message_type: str, role: str) -> MessageState:
+        _expect_word("role", role, Role)
+        _expect_word("message_type", message_type, MessageType)
+        return self._response.message(message_id, str(message_type), str(role))
+
+    # --- its end -----------------------------------------------------------------------------------------------------
+
+    def completed(self, **members: JsonValue) -> AgentResponse:
+        """Raises ProtocolStateError if the response is not in progress, or a message is open."""
+        return self._end("completed", members)
+
+    def failed(self, code: str, message: str, *, retryable: bool | None = None, **members: JsonValue) -> AgentResponse:
+        """`code` is stable, `message` is for people. `retryable`: the same request may succeed later."""
+        said = Error(code=code, message=message).model_dump()
+        error: JsonObject = said if retryable is None else {**said, "retryable": retryable}
+        return self._end("failed", {**members, "error": error})
+
+    def canceled(self, **members: JsonValue) -> AgentResponse:
+        """Somebody stopped the response."""
+        return self._end("canceled", members)
+
+    def rejected(self, code: str | None = None, message: str = "", **members: JsonValue) -> AgentResponse:
+        """The request was not accepted."""
+        error: JsonValue = None if code is None else {"code": code, "message": message}
+        return self._end("rejected", {**members, "error": error})
+
+    def incomplete(self, reason: str | None = None, **members: JsonValue) -> AgentResponse:
+        """The response breaks off. `reason`: such as `max_output_tokens`."""
+        details: JsonValue = None if reason is None else {"reason": reason}
+        return self._end("incomplete", {**members, "incomplete_details": details})
+
+    def _end(self, status: str, members: JsonObject) -> AgentResponse:
+        completed_at = max(int(time.time()), self._created_at)
+        self._ending = self._response.end(status, **{"completed_at": completed_at, **copy.deepcopy(members)})
+        return AgentResponse.model_validate(self._ending)
+
+
+StreamingResponseBuilder: TypeAlias = ResponseBuilder
+
+
+_FINAL: Final = frozenset({"completed", "failed", "canceled", "rejected", "incomplete"})
+
+
+def _whole(state: MessageState, message: Message) -> Message:
+    contents = [(content.type, said_by(content)) for content in message.content or ()]
+    members = message.model_dump(include={"code", "message", "usage", "metadata"}, exclude_none=True)
+    return Message.model_validate(state.whole(contents, _last_status(message), **members))
+
+
+def _last_status(given: Message | AnyContent) -> str:
+    """The status that something whole has."""
+    return given.status if given.status in _FINAL else RunStatus.Completed.value
+
+
+def _expect_word(name: str, word: str, words: type[StrEnum]) -> None:
+    if word not in set(words):
+        raise ValueError(f"{name} is one of {', '.join(words)}, and not {word!r}")

@@ -1,0 +1,103 @@
+"""Recognises a thread's messages in the input of a request. Pure.
+
+Below: messages. Above: start, which gives it to the run as AgentInput.recognition.
+
+Most clients send what is new, and the session has the rest. Some send the whole talk again, or its last part. Whether
+an input is such a copy is said by its words: what an agent said stands behind what a person said. Then the part that is
+the thread's own is found in it, and what follows there takes the place of what the thread has: that is an edit, or an
+answer that is wanted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+
+from gateway.frozen import replace
+from gateway.history.recognition import common_beginning
+from gateway.messages import INSTRUCTION_ROLES, Message
+
+
+def recognise(
+    stored: Sequence[Message], sent: tuple[Message, ...], spare_ids: Mapping[str, str]
+) -> tuple[Message, ...]:
+    """The thread as the input says that it is: its own messages in place of their copies, then what is new.
+
+    A new message whose id another one has gets its spare id: clients may number theirs in each request anew.
+    """
+    told, talk = _instructions(sent), sent[len(_instructions(sent)) :]
+    if not stored:
+        return sent
+    if _is_copy(talk):
+        own = _instructions(stored)
+        kept, new = _shared(stored[len(own) :], talk)
+        if new:
+            first = own if not told or _same_words(own, told) else told
+            before = (*first, *stored[len(own) : len(own) + kept])
+            return (*before, *_renamed(before, talk[new:], spare_ids))
+    return (*stored, *_renamed(stored, _unknown(stored, sent), spare_ids))
+
+
+def _instructions(messages: Sequence[Message]) -> tuple[Message, ...]:
+    return tuple(takewhile(lambda message: message.role in INSTRUCTION_ROLES, messages))
+
+
+def _same_words(one: Sequence[Message], other: Sequence[Message]) -> bool:
+    return [message.text for message in one] == [message.text for message in other]
+
+
+def _is_copy(talk: Sequence[Message]) -> bool:
+    """Whether a client sends a talk again, and not only what is new."""
+    roles = [message.role for message in talk]
+    if "assistant" not in roles:
+        return False
+    return roles[0] == "user" or bool(talk[0].text)
+
+
+def _shared(stored: Sequence[Message], talk: Sequence[Message]) -> tuple[int, int]:
+    """How many of the thread's messages stay, and for how many of the talk they stand.
+
+    A talk that does not begin as the thread does may be its last part.
+    """
+    kept, new = common_beginning(stored, talk)
+    if new:
+        return kept, new
+    for place, message in enumerate(stored):
+        if message.role == talk[0].role and message.content == talk[0].content:
+            kept, new = common_beginning(stored[place:], talk)
+            if any(each.role == "assistant" for each in talk[:new]):
+                return place + kept, new
+    return 0, 0
+
+
+def _unknown(stored: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
+    """What of new messages the thread has not: a client sends its calls with their outputs, the same instructions each
+    time, or a request again whose run came to no answer.
+    """
+    roles = {message.role for message in sent}  # a long thread is looked through only for what they need
+    calls = {call.call_id for message in stored for call in message.tool_calls} if "assistant" in roles else ()
+    results = (message.tool_result for message in stored) if "tool" in roles else ()
+    answered = {result.call_id for result in results if result is not None}
+    instructions = stored if not roles.isdisjoint(INSTRUCTION_ROLES) else ()
+    told = {message.text for message in instructions if message.role in INSTRUCTION_ROLES}
+    unanswered = {message.id: message for message in _behind_answers(stored)}
+    return [
+        message
+        for message in sent
+        if not (
+            (message.role == "assistant" and any(call.call_id in calls for call in message.tool_calls))
+            or ((result := message.tool_result) is not None and result.call_id in answered)
+            or (message.role in INSTRUCTION_ROLES and message.text in told)
+            or ((copy := unanswered.get(message.id)) is not None and copy.content == message.content)
+        )
+    ]
+
+
+def _behind_answers(stored: Sequence[Message]) -> list[Message]:
+    """What a person said at the end of the thread, and nobody answered."""
+    return list(takewhile(lambda message: message.role == "user", reversed(stored)))
+
+
+def _renamed(before: Sequence[Message], new: Sequence[Message], spare_ids: Mapping[str, str]) -> list[Message]:
+    taken = {message.id for message in before}
+    return [replace(message, id=spare_ids[message.id]) if message.id in taken else message for message in new]

@@ -1,0 +1,451 @@
+"""Renders a run as a response of the Agent API: the frames of a stream, or the one object.
+
+Below: grammar, output, media_out. Above: what begins runs, and what shows those that have begun. Pure.
+
+    data: {"sequence_number":3,"object":"content","status":"in_progress","type":"text","index":0,"delta":true,...}
+
+`sequence_number` counts the frames from 0, so a client goes on behind the last number that it has. Clients put a delta
+onto the last content that they have, whatever its index says. So messages come strictly one after the other, and so do
+the contents of a message: what a run does meanwhile waits, and is shown once the open one has ended.
+
+The texts, refusals and media of one model call that follow each other are the contents of one message. Reasoning, a
+call and a tool's result are messages of their own. Words that have ended are completed at the next event that is shown:
+only that tells whether a failure, a cancel or a limit cut them off. Words that are taken back stay in the deltas that
+were sent; what replaces them stands in the completed content, or their message comes again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby, repeat
+from types import MappingProxyType
+from typing import Any, Final
+
+import orjson
+
+from gateway.agent_api.errors import run_error
+from gateway.agent_api.grammar import DELTA, Frame, MessageState, ResponseState, encoded, written
+from gateway.agent_api.ids import message_id
+from gateway.agent_api.items import (
+    BROKEN,
+    CANCELED,
+    COMPLETE,
+    CUT_OFF,
+    Call,
+    Ending,
+    Item,
+    Medium,
+    Note,
+    Words,
+    arguments_text,
+)
+from gateway.agent_api.media_out import result_text
+from gateway.agent_api.output import EarlierCall, ResponseForm
+from gateway.agent_api.usage import response_usage
+from gateway.events import (
+    Cancelled,
+    Completed,
+    Event,
+    Incomplete,
+    Interrupt,
+    Interrupted,
+    MediaGiven,
+    MessageRetracted,
+    ModelCallEnded,
+    ModelCallStarted,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    StopReason,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    ToolReturned,
+)
+from gateway.messages import JsonObject, ToolCall
+from gateway.tool_output import encodable
+from gateway.wire import strict_json
+
+HEARTBEAT: Final = b'data: {"object":"message","type":"heartbeat","status":"in_progress"}\n\n'
+"""What may stand for silence: it has no number, and clients skip it."""
+
+_GATEWAY: Final = "gateway"  # the `server_label` of a question about a tool that is on no MCP server
+_BEGIN, _END = DELTA.split(b"%d%b%b")
+_UNKNOWN: Final = "unknown"
+_MANY: Final = 32  # events: fewer are written sooner one by one
+_ENDS: Final = frozenset({TextEnded, ReasoningEnded, ToolCallEnded})
+_CUT_OFF: Final = frozenset({StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, StopReason.CONTEXT_OVERFLOW})
+
+
+class ResponseRenderer:
+    """The renderer of one response (renderer.Renderer)."""
+
+    def __init__(self, form: ResponseForm, *, ended_at: Callable[[], float], to_operator: bool = True) -> None:
+        """`ended_at` tells when the run has ended, and is asked at its last event. `to_operator`: the caller may see
+        why a model failed.
+        """
+        self._form = form
+        self._ended_at = ended_at
+        self._to_operator = to_operator
+        self._response = ResponseState(form.members)
+        self._frames: list[bytes] = []  # of the batch that is being rendered
+        self._final: Frame | None = None
+        self._turn = 0  # changes where a model call begins or ends
+        self._words: dict[str, Words | Medium] = {}  # by message, also those that were shown
+        self._calls: dict[str, Call] = {}
+        self._earlier = {call.call_id: call for call in form.earlier}
+        self._queue: deque[Item] = deque()  # the first one is being shown
+        self._ended: list[Item] = []  # it is not known how
+        self._answer: MessageState | None = None  # which may get more contents
+        self._answer_turn = 0
+        self._answer_status = ""
+        # of the item that is being shown: its message or call, its frames' beginning, its parts
+        self._live: Item | None = None
+        self._words_id = self._call_id = ""
+        self._head = b""
+        self._parts: list[str] = []
+
+    @property
+    def frames(self) -> int:
+        """How many frames there were so far."""
+        return self._response.frames
+
+    def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
+        """The frames of the next events."""
+        self._frames = []
+        if len(events) < _MANY:
+            self._one_by_one(events)
+            return self._frames
+        others: list[Event] = []
+        for kind, group in groupby(events, type):
+            alike = [*group]
+            if kind is TextDelta:
+                self._one_by_one([*others, alike[0]])  # with the first one a text begins to be shown
+                self._texts(alike[1:])  # type: ignore[arg-type]
+                others = []
+            else:
+                others += alike
+        self._one_by_one(others)
+        return self._frames
+
+    def final(self) -> JsonObject:
+        """The response, which is the last frame."""
+        assert self._final is not None, "a run ends before its answer is wanted"
+        return self._final
+
+    def so_far(self, status: str) -> JsonObject:
+        """The response of a run that goes on, as it is behind the frames that there were."""
+        shown = self._response.frames
+        number: JsonObject = {"sequence_number": shown - 1} if shown else {}
+        return {**number, **self._response.value(status)}
+
+    # --- frames
+
+    def _one_by_one(self, events: Sequence[Event]) -> None:
+        response, frames = self._response, self._frames
+        words_id, head, parts, call_id = self._words_id, self._head, self._parts, self._call_id
+        number, form, plain = response.frames, DELTA, orjson.dumps
+        for event in events:
+            kind = type(event)
+            if (kind is TextDelta or kind is ReasoningDelta) and event.message_id == words_id:  # type: ignore[union-attr]
+                text = event.text  # type: ignore[union-attr]
+                parts.append(text)
+                frames.append(form % (number, head, plain(text) if text.isascii() else written(text)))
+                number += 1
+            elif kind in _SHOWN:
+                response.frames = number
+                if kind is ToolCallDelta and event.call_id == call_id:  # type: ignore[union-attr]
+                    self._go_on(event)  # type: ignore[arg-type]
+                else:
+                    self._rare(event)
+                    words_id, head, parts, call_id = self._words_id, self._head, self._parts, self._call_id
+                number = response.frames
+        response.frames = number
+
+    def _texts(self, deltas: Sequence[TextDelta]) -> None:
+        """The frames of deltas; of many plain ones of the text that is being shown in less time."""
+        words_id = self._words_id
+        said = [delta.text for delta in deltas if delta.message_id == words_id]
+        pieces = None
+        if len(said) >= _MANY and len(said) == len(deltas):
+            with suppress(TypeError):  # half a surrogate pair
+                pieces = strict_json.texts_between_quotes(strict_json.on_one_line(orjson.dumps(said)))
+        if pieces is None:
+            self._one_by_one(deltas)
+            return
+        self._parts += said
+        first = self._response.frames
+        self._response.frames = first + len(said)
+        begun = _NUMBERED[first : first + len(said)]
+        if len(begun) < len(said):
+            begun = _numbered(first, len(said))
+        head, end = self._head + b'"', b'"' + _END
+        self._frames += map(b"".join, zip(begun, repeat(head), pieces, repeat(end), strict=False))
+
+    def _send(self, frame: Frame) -> None:
+        self._frames.append(encoded(frame))
+
+    def _rare(self, event: Event) -> None:
+        if isinstance(event, MessageRetracted):  # before its content is completed
+            self._retract(event)
+        kind = type(event)
+        if self._ended and kind not in _ENDS:
+            ending = _ending_behind(event)
+            for item in self._ended:
+                item.ending = ending
+            self._ended.clear()
+        if (rule := _RULES.get(kind)) is not None:
+            rule(self, event)
+        self._advance()
+
+    # --- what is shown, one after the other
+
+    def _add(self, item: Item, ending: Ending | None = None) -> None:
+        """It is shown behind what waits already. `ending`: it is whole."""
+        item.turn, item.ending, item.waits = self._turn, ending, True
+        self._queue.append(item)
+
+    def _advance(self) -> None:
+        """Show what can be shown now."""
+        queue = self._queue
+        while queue:
+            item = queue[0]
+            if item is not self._live:
+                self._live = item
+                self._words_id = self._call_id = ""
+                self._begin(item)
+            if item.ending is None:
+                break
+            self._complete(item, item.ending)
+            queue.popleft()
+        if self._answer is not None and not queue and self._answer_turn != self._turn:
+            self._close_answer()
+
+    def _begin(self, item: Item) -> None:
+        message = self._answer
+        if message is None or item.message_kind != "message" or self._answer_turn != item.turn:
+            self._close_answer()
+            message = self._open(item.message_kind, item.role)
+            if item.message_kind == "message":
+                self._answer, self._answer_turn, self._answer_status = message, item.turn, "completed"
+            elif not isinstance(item, Note):
+                self._send(message.in_progress())
+        if (frame := item.show(message)) is not None:
+            self._send(frame)
+        if isinstance(item, Words):
+            assert item.content is not None, "it is being shown"
+            self._words_id, self._head, self._parts = item.message_id, item.content.delta_head(), item.parts
+            self._frames.append(DELTA % (self._response.take(), self._head, written(item.parts[0])))
+        elif isinstance(item, Call):
+            self._call_id = item.call_id
+
+    def _open(self, kind: str, role: str) -> MessageState:
+        message = self._message(kind, role)
+        self._send(message.opened())
+        return message
+
+    def _message(self, kind: str, role: str) -> MessageState:
+        return self._response.message(message_id(self._form.run_id, len(self._response.messages)), kind, role)
+
+    def _complete(self, item: Item, ending: Ending) -> None:
+        assert item.content is not None, "it is being shown"
+        assert item.message is not None, "its content has one"
+        item.finish(item.content)
+        self._send(item.content.complete(ending.content))
+        if item.message is not self._answer:
+            self._send(item.message.close(ending.message))
+        elif ending.message != "completed":
+            self._answer_status = ending.message
+
+    def _close_answer(self) -> None:
+        if self._answer is not None:
+            self._send(self._answer.close(self._answer_status))
+            self._answer = None
+
+    # --- the run's frame
+
+    def _start(self, event: RunStarted | None = None) -> None:
+        if self._response.frames:
+            return
+        self._send(self._response.created())
+        self._send(self._response.in_progress())
+        for number, server in enumerate(self._form.list_tools):
+            listed: JsonObject = {"id": message_id(self._form.run_id, number), **server}
+            self._add(Note("mcp_list_tools", listed), COMPLETE)
+
+    def _change_turn(self, event: ModelCallStarted | ModelCallEnded) -> None:
+        self._turn += 1
+
+    def _end(self, last: RunFinished | RunFailed) -> None:
+        self._start()
+        self._turn += 1
+        for item in self._queue:
+            item.ending = item.ending or _ending_behind(last)
+        if isinstance(last, RunFinished) and isinstance(last.outcome, Completed | Interrupted):
+            for call in last.outcome.pending_calls:
+                self._add(Note("function_call", _function_call(call)), COMPLETE)
+        if isinstance(last, RunFinished) and isinstance(last.outcome, Interrupted):
+            for interrupt in last.outcome.interrupts:
+                self._ask(interrupt)
+        self._advance()
+        self._close_answer()
+        self._finish(last)
+
+    def _finish(self, last: RunFinished | RunFailed) -> None:
+        """The response's last frame; of one that failed, behind a message that says so."""
+        status, members = "completed", JsonObject()
+        if isinstance(last, RunFailed):
+            status, error = "failed", run_error(last, to_operator=self._to_operator)
+            error["message"] = encodable(str(error["message"]))
+            told = self._message("error", "assistant")
+            self._send(told.close("failed", code=error["code"], message=error["message"]))
+            members["error"] = error
+        elif isinstance(last.outcome, Cancelled):
+            status = "canceled"
+        elif isinstance(last.outcome, Incomplete):  # some clients wait on if a response ends as anything else
+            members["incomplete_details"] = {"reason": last.outcome.reason.value}
+        members["completed_at"] = max(int(self._ended_at()), self._form.created_at)
+        self._final = self._response.end(status, usage=response_usage(last.usage), **members)
+        self._send(self._final)
+
+    # --- words and media
+
+    def _begin_text(self, event: TextStarted) -> None:
+        if event.role == "assistant":
+            self._words[event.message_id] = Words(event.message_id, "refusal" if event.refusal else "text")
+
+    def _begin_reasoning(self, event: ReasoningStarted) -> None:
+        self._words[event.message_id] = Words(event.message_id, "text", "reasoning")
+
+    def _say(self, event: TextDelta | ReasoningDelta) -> None:
+        """The next words of a text that is not being shown: with its first ones it has its place."""
+        if isinstance(words := self._words.get(event.message_id), Words):
+            words.parts.append(event.text)
+            if not words.waits:
+                self._add(words)
+
+    def _end_words(self, event: TextEnded | ReasoningEnded) -> None:
+        if (words := self._words.get(event.message_id)) is not None and words.waits:
+            self._ended.append(words)
+
+    def _give(self, event: MediaGiven) -> None:
+        medium = self._words[event.message_id] = Medium(event.block)
+        self._add(medium, COMPLETE)
+
+    def _retract(self, event: MessageRetracted) -> None:
+        item = self._words.get(event.message_id)
+        if item is None or not item.waits:
+            return
+        item.take_back(encodable(event.text))
+        if item.content is not None and item.content.ended:
+            item.finish(item.content)
+            if item.message is not None and item.message.ended:
+                self._send(item.message.again())
+
+    # --- calls
+
+    def _begin_call(self, event: ToolCallStarted) -> None:
+        call = self._calls[event.call_id] = Call(event.call_id, event.name, event.server, event.executor)
+        # A client's call is shown once it waits for the client, a question once it is asked.
+        if event.executor == "backend" and not event.asks and self._form.backend_tools == "shown":
+            self._add(call)
+
+    def _go_on(self, event: ToolCallDelta) -> None:
+        """The next piece of a call's arguments: they are shown again once they are twice as long."""
+        call = self._calls[event.call_id]
+        if call.grow(event.arguments) and call.content is not None:
+            self._send(call.snapshot(call.content))
+
+    def _end_call(self, event: ToolCallEnded) -> None:
+        if (call := self._calls.get(event.call_id)) is not None and call.waits:
+            self._ended.append(call)
+
+    def _return(self, event: ToolReturned) -> None:
+        call = self._call(event.call_id)
+        if self._form.backend_tools == "hidden" or call.executor == "client":
+            return
+        if not call.waits:  # it is an earlier run's, or somebody was to be asked
+            self._add(call, COMPLETE)
+        output: JsonObject = {**call.named, "output": result_text(event.content)}
+        if event.is_error:
+            output["is_error"] = True
+        self._add(Note(f"{call.message_kind}_output", output, "tool"), COMPLETE)
+
+    def _call(self, call_id: str) -> Call:
+        """A call of this run, or of an earlier one."""
+        if (call := self._calls.get(call_id)) is None:
+            earlier = self._earlier.get(call_id) or EarlierCall(call_id, _UNKNOWN, "")
+            call = self._calls[call_id] = Call(call_id, earlier.name, earlier.server, "backend")
+            call.grow(earlier.arguments)
+        return call
+
+    def _ask(self, interrupt: Interrupt) -> None:
+        """A question to a person."""
+        if call_id := interrupt.call_id:
+            call = self._call(call_id)
+            server: JsonObject = {"server_label": call.server or _GATEWAY}
+            question: JsonObject = {"id": interrupt.id, **call.named, "arguments": call.arguments, **server}
+            self._add(Note("mcp_approval_request", question), COMPLETE)
+        else:
+            said = Words(interrupt.id, "text")
+            said.parts.append(encodable(interrupt.message))
+            self._add(said, COMPLETE)
+
+
+def _numbered(first: int, count: int) -> list[bytes]:
+    """How so many frames begin: the one of that number and those behind it."""
+    return [_BEGIN + number for number in orjson.dumps([*range(first, first + count)])[1:-1].split(b",")]
+
+
+_NUMBERED: Final = _numbered(0, 2048)  # most streams have no others: it saves an eighth of the time of a long batch
+
+
+def _function_call(call: ToolCall) -> JsonObject:
+    return {"call_id": call.call_id, "name": encodable(call.name), "arguments": arguments_text(call.arguments)}
+
+
+def _ending_behind(event: Event) -> Ending:
+    """How what ended before this event has ended."""
+    match event:
+        case ModelCallEnded(reason):
+            return CUT_OFF if reason in _CUT_OFF else COMPLETE
+        case RunFailed():
+            return BROKEN
+        case RunFinished(outcome=Cancelled()):
+            return CANCELED
+        case RunFinished(outcome=Incomplete()):
+            return CUT_OFF
+        case _:
+            return COMPLETE
+
+
+# What each kind of event shows. A look-up: a `match` asks for one class after the other.
+_RULES: Final[Mapping[type[Event], Callable[[ResponseRenderer, Any], None]]] = MappingProxyType(
+    {
+        RunStarted: ResponseRenderer._start,
+        ModelCallStarted: ResponseRenderer._change_turn,
+        ModelCallEnded: ResponseRenderer._change_turn,
+        TextStarted: ResponseRenderer._begin_text,
+        TextDelta: ResponseRenderer._say,
+        TextEnded: ResponseRenderer._end_words,
+        ReasoningStarted: ResponseRenderer._begin_reasoning,
+        ReasoningDelta: ResponseRenderer._say,
+        ReasoningEnded: ResponseRenderer._end_words,
+        MediaGiven: ResponseRenderer._give,
+        ToolCallStarted: ResponseRenderer._begin_call,
+        ToolCallDelta: ResponseRenderer._go_on,
+        ToolCallEnded: ResponseRenderer._end_call,
+        ToolReturned: ResponseRenderer._return,
+        RunFinished: ResponseRenderer._end,
+        RunFailed: ResponseRenderer._end,
+    }
+)
+_SHOWN: Final = frozenset({*_RULES, MessageRetracted})

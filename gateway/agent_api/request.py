@@ -1,0 +1,72 @@
+"""The body of `POST /process`. Pure.
+
+Below: the readers of its parts. Above: start. Members that are not named here are ignored: clients send many of their
+own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.agent_api.errors import wrong
+from gateway.agent_api.fields import AgentApiFields
+from gateway.agent_api.generation import read_generation
+from gateway.agent_api.input_messages import InputMessage, is_id, read_input
+from gateway.agent_api.tools import read_tools
+from gateway.messages import JsonValue, ToolSpec, json_kind
+from gateway.wishes.generation import GenerationOptions
+
+_MOST_ANSWERS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRequest:
+    """A request. `run_id` and `thread_id` are None where it names none. `model` is the one that it wishes for, empty
+    for the agent's own. `answers`: how many it asks for.
+    """
+
+    input: tuple[InputMessage, ...]
+    tools: tuple[ToolSpec, ...]
+    options: GenerationOptions
+    run_id: str | None = None
+    thread_id: str | None = None
+    model: str = ""
+    answers: int = 1
+    stream: bool = True
+
+
+def read_request(body: JsonValue) -> ProcessRequest:
+    """The request that a body is.
+
+    Raises:
+        InvalidRequestError: 422; it names all wrong fields.
+    """
+    if not isinstance(body, dict):
+        raise wrong(f"the body is {json_kind(body)}; it must be a JSON object", "")
+    fields = AgentApiFields(body)
+    names = [_id(fields, name) for name in ("response_id", "id")]
+    stream = fields.boolean("stream")
+    request = ProcessRequest(
+        read_input(fields),
+        read_tools(fields),
+        read_generation(fields),
+        names[0] or names[1],
+        _id(fields, "session_id"),
+        fields.text("model") or "",
+        fields.number("n", least=1, most=_MOST_ANSWERS) or 1,
+        stream=stream is not False,
+    )
+    fields.text("user_id")
+    if not request.input and not fields.problems:
+        fields.wrong("input", "input says nothing; give it a message with content")
+    fields.check()
+    return request
+
+
+def _id(fields: AgentApiFields, name: str) -> str | None:
+    value = fields.text(name)
+    if not value or is_id(value):
+        return value or None
+    fields.wrong(name, f"{name} must be an id of 1 to 256 printable characters")
+    return None

@@ -1,0 +1,300 @@
+"""Begins the run that a request of the Agent API asks for; or finds the one that it began before.
+
+Below: request, recognition, output, protocol. Above: the protocol `agent_api`, and programs that answer in its place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from gateway.access.callers import Caller
+from gateway.agent import AgentDefinition, AgentInput, InputNames, InterruptAnswer
+from gateway.agent_api.errors import wrong
+from gateway.agent_api.ids import new_run_id, new_thread_id
+from gateway.agent_api.input_messages import ApprovalAnswer, InputMessage, SaidMessage
+from gateway.agent_api.mcp_servers import listed_servers
+from gateway.agent_api.output import ORIGIN, EarlierCall, ResponseForm, form_of
+from gateway.agent_api.recognition import recognise
+from gateway.agent_api.request import ProcessRequest, read_request
+from gateway.agent_api.settings import AgentApiSettings
+from gateway.agents.open_agent import OpenAgent
+from gateway.errors import ConflictError, GatewayError, NotFoundError
+from gateway.events import Interrupt
+from gateway.messages import JsonValue, Message, ToolCall, ToolSpec, new_message_id
+from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.repeated_requests import DIGEST, RepeatWords, begun_before, body_digest
+from gateway.runs.viewer import Viewer
+from gateway.wishes.run_wishes import RunWishes
+
+logger = logging.getLogger(__name__)
+
+_NAMES: Final = InputNames(run_id="response_id", answers="input")
+_REPEATED: Final = RepeatWords(
+    "the response_id belongs to another request; use a new one for each",
+    "response_id_reused",
+    "the request was cancelled before it began; send it with another response_id",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StartedResponse:
+    """A run that has begun. Close the viewer at the end, which is one from event 1. `form` is what its answer needs."""
+
+    viewer: Viewer
+    form: ResponseForm
+    stream: bool
+
+
+async def start_response(
+    environment: ProtocolEnvironment,
+    caller: Caller,
+    agent_id: str | None,
+    body: JsonValue,
+    *,
+    request_id: str = "",
+) -> StartedResponse:
+    """Begin the run that a body asks for; one whose response_id came before with the same body gets that run.
+
+    Without an `agent_id` the default agent answers.
+
+    Raises:
+        GatewayError: as `read_request`, `begun_before` and `ProtocolEnvironment.start`.
+        NotFoundError: there is no such agent for the caller.
+        ConflictError: the question that it answers is not open, or its call was answered before.
+    """
+    request = read_request(body)
+    agent_id = agent_id or environment.default_agent(caller)
+    await environment.check_agent(caller, agent_id)
+    digest = _digest(agent_id, body) if request.run_id is not None else ""
+    if (begun := await _begun_before(environment, caller, request, digest)) is not None:
+        return begun
+    session = await _session_of(environment, caller, request.thread_id)
+    answers = _answers(request.input, session)
+    _check_outputs(request.input, session)
+    _check_not_answered(request.input, session)
+    async with environment.agent(caller, agent_id) as agent:
+        form = await _form(environment, caller, request, session, agent)
+    remembered = {**form.remembered, **({DIGEST: digest} if digest else {})}
+    given = replace(_input(request, session, answers, form), request=remembered, request_id=request_id)
+    viewer = await environment.start(caller, agent_id, given, from_first=True)
+    if digest:
+        form = await _own_form(environment, caller, viewer, form, digest)
+    return StartedResponse(viewer, form, request.stream)
+
+
+def _digest(agent_id: str, body: JsonValue) -> str:
+    """What identifies a request. One that was watched as a stream may be fetched as a whole later."""
+    kept = {name: value for name, value in body.items() if name != "stream"} if isinstance(body, dict) else {}
+    return body_digest({"agent": agent_id, "body": kept})
+
+
+async def _begun_before(
+    environment: ProtocolEnvironment, caller: Caller, request: ProcessRequest, digest: str
+) -> StartedResponse | None:
+    """The response of the request's response_id; None: there is none. Raises as `begun_before`."""
+    if request.run_id is None:
+        return None
+    if (begun := await begun_before(environment, caller, request.run_id, digest, _REPEATED)) is None:
+        return None
+    viewer, record = begun
+    return StartedResponse(viewer, form_of(record), request.stream)
+
+
+async def _own_form(
+    environment: ProtocolEnvironment, caller: Caller, viewer: Viewer, form: ResponseForm, digest: str
+) -> ResponseForm:
+    """The form of the run that has begun: another request with its id may have come at the same moment.
+
+    Raises:
+        ConflictError: it is another request's.
+    """
+    try:
+        record = await environment.run(caller, form.run_id)
+        if (record.request or {}).get(DIGEST) != digest:
+            raise ConflictError(_REPEATED.reused, code=_REPEATED.reused_code)
+    except BaseException:
+        viewer.close()
+        raise
+    return form_of(record)
+
+
+# --- the session -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """The thread of a request. `begins`: there is none yet."""
+
+    thread_id: str
+    messages: Sequence[Message] = ()
+    questions: Sequence[Interrupt] = ()
+    begins: bool = False
+
+    @property
+    def calls(self) -> dict[str, ToolCall]:
+        """The calls in it, by their ids."""
+        return {call.call_id: call for message in self.messages for call in message.tool_calls}
+
+
+async def _session_of(environment: ProtocolEnvironment, caller: Caller, thread_id: str | None) -> _Session:
+    if thread_id is None:
+        return _Session(new_thread_id(), begins=True)
+    try:
+        head = await environment.thread_head(caller, thread_id)
+    except NotFoundError:
+        return _Session(thread_id, begins=True)
+    return _Session(thread_id, head.messages, await environment.interrupts(caller, thread_id))
+
+
+def _answers(given: Sequence[InputMessage], session: _Session) -> tuple[InterruptAnswer, ...]:
+    """A person's answers to the session's questions. An answer before something that the agent said is one that a
+    client sends again. Open questions do not count as said: each may stand before its own answer.
+    """
+    asked = {question.call_id for question in session.questions}
+    answers, again = [], False
+    for message in reversed(given):
+        if isinstance(message, ApprovalAnswer):
+            if (answer := _answer(message, session)) is not None:
+                answers.append(answer)
+            elif not again:
+                raise _no_question(message, session)
+            continue
+        calls = {call.call_id for each in message.messages for call in each.tool_calls}
+        if calls and calls <= asked:
+            again = True
+        elif any(each.role == "assistant" for each in message.messages):
+            break
+    return tuple(answers[::-1])
+
+
+def _answer(message: ApprovalAnswer, session: _Session) -> InterruptAnswer | None:
+    """None: the question is not open."""
+    for question in session.questions:
+        if message.request_id in (question.id, question.call_id):
+            return InterruptAnswer(question.id, "resolved", approved=message.approve, reason=message.reason)
+    return None
+
+
+def _no_question(message: ApprovalAnswer, session: _Session) -> GatewayError:
+    """The error for an answer to a question that is not open."""
+    shown = message.request_id[:64]
+    if session.begins:
+        return wrong(
+            f"the session has no question {shown!r}; give the session_id and the id of an mcp_approval_request",
+            f"{message.at}/content/0/data/approval_request_id",
+        )
+    return ConflictError(
+        f"the question {shown!r} was answered or withdrawn meanwhile, or has expired", code="approval_answered"
+    )
+
+
+def _check_outputs(given: Sequence[InputMessage], session: _Session) -> None:
+    """Refuse outputs of unknown calls. Raises InvalidRequestError."""
+    said_messages = [each for each in given if isinstance(each, SaidMessage)]
+    if not any(message.tool_result for said in said_messages for message in said.messages):
+        return
+    known = set(session.calls)
+    for said in said_messages:
+        for message in said.messages:
+            known.update(call.call_id for call in message.tool_calls)
+            if (result := message.tool_result) is not None and result.call_id not in known:
+                raise wrong(
+                    f"the session has no call {result.call_id[:64]!r}; give the call_id of a function_call",
+                    f"{said.at}/content/0/data/call_id",
+                )
+
+
+def _check_not_answered(given: Sequence[InputMessage], session: _Session) -> None:
+    """Refuse an input of nothing but outputs whose calls were answered before, where the agent went on with that: it
+    would answer its own words. Raises ConflictError.
+    """
+    last = session.messages[-1] if session.messages else None
+    if (
+        last is None
+        or last.role != "assistant"
+        or last.tool_calls
+        or any(isinstance(each, ApprovalAnswer) for each in given)
+    ):
+        return
+    said = [message for each in given if isinstance(each, SaidMessage) for message in each.messages]
+    if not all(message.tool_calls or message.tool_result for message in said):
+        return
+    called = {call.call_id for message in said for call in message.tool_calls} | _answered(said)
+    if called <= _answered(session.messages):
+        raise ConflictError("the session has the outputs of these calls, and an answer to them", code="call_answered")
+
+
+def _answered(messages: Sequence[Message]) -> set[str]:
+    return {result.call_id for message in messages if (result := message.tool_result) is not None}
+
+
+# --- what its answer needs -------------------------------------------------------------------------------------------
+
+
+async def _form(
+    environment: ProtocolEnvironment, caller: Caller, request: ProcessRequest, session: _Session, agent: OpenAgent
+) -> ResponseForm:
+    settings = environment.protocol_settings(caller, AgentApiSettings)
+    lists = session.begins and settings.mcp_list_tools
+    tools = (await agent.tools())[0] if lists or session.questions else {}
+    specs = {name: tool.spec for name, tool in tools.items()}
+    if request.answers > 1:
+        extra = {"agent_id": agent.definition.id, "count": request.answers}
+        logger.warning("a request asks for several answers: it gets one", extra=extra)
+    return ResponseForm(
+        request.run_id or new_run_id(),
+        session.thread_id,
+        int(environment.now()),
+        settings.backend_tools,
+        _warnings(request, agent.definition),
+        listed_servers(specs.values()) if lists else (),
+        _waiting(session, specs),
+    )
+
+
+def _waiting(session: _Session, specs: Mapping[str, ToolSpec]) -> tuple[EarlierCall, ...]:
+    """The calls of the session that wait for a person."""
+    calls = session.calls if session.questions else {}
+    asked = [calls[each.call_id] for each in session.questions if each.call_id in calls]
+    servers = {name: spec.server for name, spec in specs.items()}
+    return tuple(EarlierCall(call.call_id, call.name, call.arguments, servers.get(call.name)) for call in asked)
+
+
+def _warnings(request: ProcessRequest, definition: AgentDefinition) -> tuple[str, ...]:
+    warnings = []
+    if request.model and not definition.allows_model(request.model):
+        warnings.append(f"model {request.model[:64]!r} is ignored: the agent's 'allow_models' does not list it")
+    if request.answers > 1:
+        warnings.append(f"n is {request.answers}: the agent gives one answer")
+    return tuple(warnings)
+
+
+# --- the run ---------------------------------------------------------------------------------------------------------
+
+
+def _input(
+    request: ProcessRequest, session: _Session, answers: tuple[InterruptAnswer, ...], form: ResponseForm
+) -> AgentInput:
+    said = (each.messages for each in request.input if isinstance(each, SaidMessage))
+    messages = tuple(message for each in said for message in each)
+    spare_ids = defaultdict[str, str](new_message_id)  # each is made once it is needed, and stays
+    return AgentInput(
+        session.thread_id,
+        form.run_id,
+        messages,
+        tools=request.tools,
+        answers=answers,
+        history="replace",
+        minted_ids=frozenset([message.id for message in messages]),
+        must_answer=bool(answers) and not messages,
+        origin=ORIGIN,
+        wishes=RunWishes(request.options, model=request.model),
+        recognition=partial(recognise, spare_ids=spare_ids),
+        names_calls=True,
+        names=_NAMES,
+    )
