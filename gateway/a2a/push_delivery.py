@@ -1,0 +1,299 @@
+"""Posts what becomes of tasks to the URLs that their callers named: status updates and finished artifacts, in order.
+
+Below: push_configs, stored_tasks, tasks. Above: methods, the protocol. A config of a task is one follower: it reads the
+events of the task's runs as any viewer does, from the log where it is slow, so a receiver never holds up a run nor
+another receiver. What it cannot deliver is left out until the run ends; then the receiver gets the task as a whole.
+What a process did not finish, the next one does: the task as it is then, once.
+https://a2a-protocol.org/latest/specification/#433-push-notification-payload (1.0)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, closing
+from dataclasses import replace
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
+
+from gateway.a2a.dialects import Dialect, dump, stream_response, written_task
+from gateway.a2a.errors import TASK_NOT_FOUND
+from gateway.a2a.push_configs import PushConfig, PushConfigs
+from gateway.a2a.renderer import PushUpdate, PushUpdates
+from gateway.a2a.stored_tasks import StoredTask, StoredTasks
+from gateway.a2a.tasks import TaskFold
+from gateway.access.callers import Caller
+from gateway.errors import GatewayError, InvalidRequestError, NotFoundError
+from gateway.events import Event, RunFailed, RunFinished
+from gateway.messages import JsonObject
+from gateway.protocol import ProtocolEnvironment
+from gateway.store import RunRecord
+
+logger = logging.getLogger(__name__)
+
+_TIMEOUT_SECONDS: Final = 10.0
+_PAUSES: Final = (1.0, 5.0)
+"""Between the tries, of which there is one more than pauses."""
+_AT_ONCE: Final = 16
+"""How many requests are under way for one owner: slow receivers hold up nobody else's."""
+
+
+class _Key(NamedTuple):
+    """Names a follower: one config of a task."""
+
+    owner: str
+    task_id: str
+    config_id: str
+
+
+class _GoneError(Exception):
+    """The config was deleted."""
+
+
+class PushDelivery:
+    """The push notifications of all tasks. One for the process."""
+
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
+        self._tasks = environment.shared(StoredTasks)
+        self._configs = PushConfigs(environment)
+        self._followers: dict[_Key, asyncio.Task[None]] = {}
+        self._again: set[_Key] = set()  # of these followers, those whose task may have gone on
+        self._open: dict[tuple[str, str], set[_Key]] = {}  # by owner and thread: what may have more to post
+        self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self.read = self._configs.read
+        environment.on_run_begun(self._note_run)
+
+    # --- the configs of a task
+
+    async def put(self, caller: Caller, task_id: str, config: PushConfig, *, first_run: str = "") -> JsonObject:
+        """Keep a config, and post what becomes of the task from now on; the config as it is shown. All of the run that
+        is at work is posted. `task_id` may be that of any of its runs. `first_run` is the run that came with the
+        config; without, it counts as a run of its own.
+
+        Raises:
+            InvalidRequestError: the task has too many (-32602).
+            NotFoundError: no such task (-32001).
+            TooManyRequestsError: a limit of the caller's is reached.
+        """
+        task = await self._tasks.task(caller, task_id)
+        task_id, thread_id = task.fold.task_id, task.fold.context_id
+        earlier = [record.run_id for record in task.runs]
+        if first_run in earlier:
+            earlier = earlier[: earlier.index(first_run)]
+        elif task.fold.state.at_work:
+            earlier.pop()
+        over = not first_run and task.fold.state.ended
+        config = replace(config, seen=earlier[-1] if earlier else "", over=over)
+        kept = await self._configs.put(caller, task_id, thread_id, config, counted=not first_run)
+        if not over:
+            self._expect(_Key(caller.owner, task_id, kept.config_id), thread_id)
+        return kept.shown(task_id, config.dialect)
+
+    async def get(self, caller: Caller, task_id: str, config_id: str, dialect: Dialect) -> JsonObject:
+        """A config as it is shown; without an id the task's first one. Raises NotFoundError (-32001)."""
+        for config in await self._configs.of_task(caller, task_id):
+            if config_id in ("", config.config_id):
+                return config.shown(task_id, dialect)
+        raise NotFoundError(f"the task has no push notification config {config_id[:256]!r}", code=TASK_NOT_FOUND)
+
+    async def all(self, caller: Caller, task_id: str, dialect: Dialect) -> list[JsonObject]:
+        """The configs of a task as they are shown, the oldest first."""
+        return [config.shown(task_id, dialect) for config in await self._configs.of_task(caller, task_id)]
+
+    async def delete(self, caller: Caller, task_id: str, config_id: str) -> None:
+        """Delete a config, if it is there: nothing is posted to it any more."""
+        await self._configs.delete(caller, task_id, config_id)
+
+    # --- the process
+
+    async def sweep(self) -> None:
+        """Post what an earlier process left unposted, and forget what is old or was deleted."""
+        known = {(key, thread_id) for (_, thread_id), keys in self._open.items() for key in keys}
+        async for found, config in self._configs.open():
+            key, thread_id = _Key(found.owner, found.document_id, config.config_id), found.thread_id or ""
+            known.discard((key, thread_id))
+            self._expect(key, thread_id, only_end=True)
+        for key, thread_id in known:  # these may be gone: then they are forgotten
+            self._follow(key, thread_id)
+        await self._configs.forget_old()
+
+    async def close(self) -> None:
+        """Stop. What is not posted yet is left to the next process."""
+        self._open.clear()
+        followers = list(self._followers.values())
+        for follower in followers:
+            follower.cancel()
+        await asyncio.gather(*followers, return_exceptions=True)
+        self._followers.clear()
+
+    # --- followers
+
+    def _expect(self, key: _Key, thread_id: str, *, only_end: bool = False) -> None:
+        self._open.setdefault((key.owner, thread_id), set()).add(key)
+        self._follow(key, thread_id, only_end=only_end)
+
+    def _forget(self, key: _Key, thread_id: str) -> None:
+        place = (key.owner, thread_id)
+        keys = self._open.get(place, set())
+        keys.discard(key)
+        if not keys:
+            self._open.pop(place, None)
+
+    def _note_run(self, record: RunRecord) -> None:
+        for key in self._open.get((record.owner, record.thread_id), ()):
+            self._follow(key, record.thread_id)
+
+    def _follow(self, key: _Key, thread_id: str, *, only_end: bool = False) -> None:
+        if key in self._followers:
+            self._again.add(key)
+            return
+        work = self._work(key, thread_id, only_end)
+        self._followers[key] = asyncio.create_task(work, name=f"push notifications of {key.task_id}")
+
+    async def _work(self, key: _Key, thread_id: str, only_end: bool) -> None:
+        extra: dict[str, object] = {"task_id": key.task_id, "config_id": key.config_id}
+        try:
+            while True:
+                self._again.discard(key)
+                if not await self._catch_up(key, thread_id, only_end):
+                    self._forget(key, thread_id)
+                    return
+                if key not in self._again:
+                    return
+                only_end = False
+        except (_GoneError, NotFoundError):  # the config or its task was deleted
+            self._forget(key, thread_id)
+        except GatewayError as error:
+            logger.warning(
+                "push notifications of a task stop; the next ones are tried again", extra={**extra, "code": error.code}
+            )
+        except Exception:
+            logger.exception("push notifications of a task failed", extra=extra)
+        finally:
+            self._followers.pop(key, None)
+
+    async def _catch_up(self, key: _Key, thread_id: str, only_end: bool) -> bool:
+        """Post what the config has not seen yet, and follow the run that is at work; whether more may come."""
+        caller = Caller(key.owner)
+        while True:
+            config = await self._configs.one(caller, key.task_id, key.config_id)
+            if config is None or config.over:
+                return False
+            records = await self._tasks.runs(caller, key.task_id)
+            ids = [record.run_id for record in records]
+            start = ids.index(config.seen) + 1 if config.seen in ids else 0
+            if start == len(records):
+                return True
+            if only_end:
+                start = len(records) - 1
+            task = self._tasks.new_task(caller, key.task_id, thread_id)
+            for record in records[:start]:
+                await self._tasks.follow(caller, task, record)
+            record = records[start]
+            await self._post_run(key, config.dialect, task, record, only_end=only_end)
+            if task.fold.state.at_work:  # this process gave the run up: the next one goes on with it
+                return True
+            await self._configs.note_seen(caller, key.task_id, key.config_id, record.run_id, over=task.fold.state.ended)
+
+    async def _post_run(
+        self, key: _Key, dialect: Dialect, task: StoredTask, record: RunRecord, *, only_end: bool
+    ) -> None:
+        """Post a run's updates, the end included. Once one could not be posted, only the end is; then the task is
+        posted as a whole, as it is with `only_end`.
+        """
+        caller, fold = Caller(key.owner), task.fold
+        left_out, updates = only_end, None
+        async with aclosing(self._batches(caller, record)) as batches:
+            async for events in batches:
+                if updates is None:
+                    await self._tasks.add(caller, task, record)
+                    updates = PushUpdates(fold)
+                if isinstance(events[-1], RunFinished | RunFailed):
+                    fold.note_times(await self._environment.run(caller, record.client_id))
+                for body, ends in _bodies(dialect, fold, updates.follow(events)):
+                    if ends or not left_out:
+                        left_out = not await self._post(key, _whole(dialect, fold) if left_out else body)
+        if updates is None:  # its log is gone
+            await self._tasks.follow(caller, task, record)
+            await self._post(key, _whole(dialect, fold))
+
+    async def _batches(self, caller: Caller, record: RunRecord) -> AsyncGenerator[Sequence[Event]]:
+        """The run's events from the first one on. A viewer that is too slow loses its place; the log has the rest."""
+        after, run_id = 0, record.client_id
+        attach = self._environment.attach
+        while (viewer := await attach(caller, run_id, after=after, log_id=record.log_id)) is not None:
+            with closing(viewer):
+                async for batch in viewer:
+                    after = max(after, batch.first + len(batch.events) - 1)
+                    yield batch.events
+            if not viewer.dropped:
+                return
+
+    # --- requests
+
+    async def _post(self, key: _Key, body: bytes) -> bool:
+        """Post once, or again after a pause; whether it was taken.
+
+        Raises:
+            _GoneError: the config was deleted.
+        """
+        caller, why, url = Caller(key.owner), "", ""
+        for pause in (0.0, *_PAUSES):
+            if pause:
+                await self._environment.pause(pause)
+            config = await self._configs.one(caller, key.task_id, key.config_id, unsealed=True)
+            if config is None:
+                raise _GoneError
+            url = config.url
+            slots = self._slots.setdefault(key.owner, asyncio.Semaphore(_AT_ONCE))
+            async with slots:
+                why = await self._try(config, body)
+            if not why:
+                return True
+        extra = {"task_id": key.task_id, "config_id": key.config_id, "host": urlsplit(url).hostname, "reason": why}
+        logger.warning("a push notification was not taken", extra=extra)
+        return False
+
+    async def _try(self, config: PushConfig, body: bytes) -> str:
+        """Why it was not taken; empty where it was."""
+        headers = {"content-type": "application/json"}
+        if config.token:
+            headers["x-a2a-notification-token"] = config.token
+        if config.scheme and config.credentials:
+            headers["authorization"] = f"{config.scheme} {config.credentials}"
+        try:
+            status = await self._environment.fetcher.post(
+                config.url, headers=headers, content=body, timeout_seconds=_TIMEOUT_SECONDS
+            )
+        except InvalidRequestError as error:
+            return error.message
+        return "" if 200 <= status < 300 else f"the answer was status {status}"
+
+
+def _bodies(dialect: Dialect, fold: TaskFold, updates: Sequence[PushUpdate]) -> list[tuple[bytes, bool]]:
+    """What is posted of these updates, each with whether it is the run's end. Receivers of 0.3 get the task as it is
+    now, where its state has changed.
+    """
+    if dialect is Dialect.V03:
+        changed = [update.ends for update in updates if update.is_status]
+        return [(_whole(dialect, fold), any(changed))] if changed else []
+    return [(dump(update.payload), update.ends) for update in updates]
+
+
+def _whole(dialect: Dialect, fold: TaskFold) -> bytes:
+    """The task as it is now."""
+    task = written_task(dialect, fold.task())
+    return dump(task if dialect is Dialect.V03 else stream_response(dialect, "task", task))
+
+
+async def sweep_push(environment: ProtocolEnvironment) -> None:
+    """What the protocol sweeps."""
+    await environment.shared(PushDelivery).sweep()
+
+
+async def close_push(environment: ProtocolEnvironment) -> None:
+    """What the protocol closes."""
+    await environment.shared(PushDelivery).close()

@@ -1,0 +1,29 @@
+"""REST: what a method's parameters are in a path, a query and a body.
+
+Below: errors. Above: methods. Pure. https://a2a-protocol.org/latest/specification/#11-httpjsonrest-protocol-binding
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.messages import JsonObject, JsonValue
+
+_NUMBERS: Final = frozenset({"historyLength", "pageSize"})
+_FLAGS: Final = frozenset({"includeArtifacts"})
+_MOST_DIGITS: Final = 10
+
+
+def query_params(query: Mapping[str, str]) -> JsonObject:
+    """A query's parameters as those of a method. What is no number or flag stays a text, and is refused as one."""
+    return {name: _value(name, text) for name, text in query.items() if text}
+
+
+def _value(name: str, text: str) -> JsonValue:
+    camel = name.split("_")[0] + "".join(each.capitalize() for each in name.split("_")[1:])
+    if camel in _NUMBERS and len(text) <= _MOST_DIGITS and text.removeprefix("-").isdecimal() and text.isascii():
+        return int(text)
+    if camel in _FLAGS and text in ("true", "false"):
+        return text == "true"
+    return text

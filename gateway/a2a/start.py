@@ -1,0 +1,305 @@
+"""Begins the run that a message asks for: of a new task, or of one that waits for its caller.
+
+Below: request, stored_tasks, the protocols' environment. Above: send, methods. A run is detached, whatever its agent
+says of clients that leave, and waits for its turn where another is at work in its context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Final
+
+import orjson
+
+from gateway.a2a.errors import invalid_params, unsupported
+from gateway.a2a.ids import later_run_id, new_context_id, new_task_id
+from gateway.a2a.request import Decision, SendRequest, tools_of
+from gateway.a2a.routes import Asked
+from gateway.a2a.stored_tasks import StoredTask, StoredTasks
+from gateway.a2a.tasks import ORIGIN
+from gateway.agent import AgentInput, InputNames, InterruptAnswer, SentAnswer
+from gateway.endpoints.requests import request_id_of
+from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
+from gateway.events import Interrupt
+from gateway.messages import ContentBlock, JsonObject, Message, TextBlock, ToolResult
+from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.repeated_requests import DIGEST, body_digest
+from gateway.runs.viewer import Viewer
+from gateway.store import RunRecord
+from gateway.wishes.run_wishes import RunWishes
+
+_NAMES: Final = InputNames(run_id="messageId", answers="message/parts")
+_QUEUED: Final = RunWishes(on_concurrent_run="enqueue")
+_CANCELED: Final = (TextBlock("The task was canceled."),)
+_PARTS: Final = "/message/parts"
+_UNBOUNDED: Final = frozenset({"parts", "metadata", "extensions", "referenceTaskIds"})
+_DENIES: Final = "denies"  # a member of AgentInput.request
+_MOST_BYTES: Final = 64 * 1024
+"""Of a message, in its run's record: what is larger is not kept a second time beside the thread's."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that is at work on a task, which knows it already. Close the viewer, which is one from event 1."""
+
+    viewer: Viewer
+    task: StoredTask
+
+
+class Starter:
+    """Begins runs for the messages of all callers."""
+
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
+        self._tasks = environment.shared(StoredTasks)
+
+    async def start(self, asked: Asked, sent: SendRequest) -> StartedRun:
+        """Begin the run of a message. The same message again gets its run, as long as that is at work.
+
+        Raises:
+            GatewayError: as ProtocolEnvironment.start; -32001: no such task; -32004: the task does not wait for
+                anything; -32602: it is another context's, or does not wait for this.
+        """
+        while True:
+            try:
+                return await (self._go_on(asked, sent) if sent.task_id else self._begin(asked, sent))
+            except ConflictError as error:
+                if error.code != "run_exists":  # else two messages came at one moment, and the other one was first
+                    raise
+
+    # --- a new task
+
+    async def _begin(self, asked: Asked, sent: SendRequest) -> StartedRun:
+        digest = body_digest({"agent": asked.agent_id, "message": sent.message})
+        task_id = new_task_id(f"message {sent.message_id}")
+        if (record := await self._known(asked, task_id)) is not None:
+            task = self._new_task(asked, task_id, record.thread_id)
+            if (begun := await self._begun_before(asked, task, record, digest)) is not None:
+                return begun
+            task_id = new_task_id()
+        context_id = sent.context_id or new_context_id()
+        given = _input(asked, sent, task_id, task_id, context_id, digest)
+        return await self._started(asked, asked.agent_id, self._new_task(asked, task_id, context_id), given)
+
+    def _new_task(self, asked: Asked, task_id: str, context_id: str) -> StoredTask:
+        return self._tasks.new_task(asked.caller, task_id, context_id, shows_activity=asked.shows_activity)
+
+    async def _known(self, asked: Asked, run_id: str) -> RunRecord | None:
+        try:
+            return await self._environment.run(asked.caller, run_id)
+        except NotFoundError:
+            return None
+
+    async def _begun_before(self, asked: Asked, task: StoredTask, record: RunRecord, digest: str) -> StartedRun | None:
+        """The run of an earlier copy of the message, if that is at work; `task` is there without it."""
+        if record.status.ended or (record.request or {}).get(DIGEST) != digest:
+            return None
+        viewer = await self._tasks.begin(asked.caller, task, record)
+        return None if viewer is None else StartedRun(viewer, task)
+
+    async def _started(self, asked: Asked, agent_id: str, task: StoredTask, given: AgentInput) -> StartedRun:
+        viewer = await self._environment.start(asked.caller, agent_id, given, from_first=True)
+        try:
+            record = await self._environment.run(asked.caller, given.run_id)
+            await self._tasks.add(asked.caller, task, record)
+        except BaseException:
+            viewer.close()
+            raise
+        return StartedRun(viewer, task)
+
+    # --- a task that waits
+
+    async def _go_on(self, asked: Asked, sent: SendRequest) -> StartedRun:
+        digest = body_digest(sent.message)
+        task, viewer = await self._tasks.watch(asked.caller, sent.task_id, shows_activity=asked.shows_activity)
+        fold, at_work = task.fold, viewer is not None
+        if viewer is not None:
+            viewer.close()
+        if sent.context_id and sent.context_id != fold.context_id:
+            raise invalid_params(
+                f"the task {fold.task_id!r} is in another context; leave contextId out, or send the task's own",
+                "/message/contextId",
+            )
+        if at_work and (begun := await self._going_on(asked, task, digest)) is not None:
+            return begun
+        if at_work or not task.waits:
+            raise _takes_no_message(task)
+        run_id, sent = later_run_id(fold.task_id, len(task.runs) + 1), _said(task, _with_tools(task, sent))
+        given = _input(
+            asked,
+            sent,
+            fold.task_id,
+            run_id,
+            fold.context_id,
+            digest,
+            results=_results(task, sent, run_id),
+            answers=_answers(task, sent),
+        )
+        return await self._started(asked, task.last.agent_id, task, given)
+
+    async def _going_on(self, asked: Asked, task: StoredTask, digest: str) -> StartedRun | None:
+        """The run of an earlier copy of the message, which is at work on the task."""
+        *earlier, record = task.runs
+        again = self._new_task(asked, task.fold.task_id, task.fold.context_id)
+        for each in earlier:
+            await self._tasks.follow(asked.caller, again, each)
+        return await self._begun_before(asked, again, record, digest)
+
+    async def cancel_waiting(self, asked: Asked, task: StoredTask) -> None:
+        """Cancel a task that waits: a run takes what it waits for off its thread, and is cancelled before it asks its
+        model. So nobody can approve any more what the task asked for.
+
+        Raises:
+            GatewayError: as ProtocolEnvironment.start; ConflictError `run_exists`: the task goes on.
+        """
+        fold = task.fold
+        run_id = later_run_id(fold.task_id, len(task.runs) + 1)
+        results = [
+            _result(run_id, place, call_id, _CANCELED, is_error=True)
+            for place, call_id in enumerate(task.pending_calls)
+        ]
+        given = AgentInput(
+            fold.context_id,
+            run_id,
+            tuple(results),
+            answers=tuple(InterruptAnswer(each.id, "cancelled") for each in task.interrupts),
+            history="append",
+            minted_ids=frozenset(each.id for each in results),
+            request_id=request_id_of(asked.request),
+            unattended=True,
+            origin=ORIGIN,
+            request={"task": fold.task_id, _DENIES: bool(task.interrupts)},
+            wishes=_QUEUED,
+            names=_NAMES,
+        )
+        with closing(await self._environment.start(asked.caller, task.last.agent_id, given, from_first=True)) as viewer:
+            if task.interrupts:  # a run that is cancelled before its turn would leave them open
+                await anext(viewer, None)
+            await self._environment.cancel(asked.caller, run_id)
+            async for _ in viewer:
+                pass
+
+
+def ends_by_itself(record: RunRecord) -> bool:
+    """Whether the run cancels a task that asked for something, once its turn has come."""
+    return bool((record.request or {}).get(_DENIES))
+
+
+def _takes_no_message(task: StoredTask) -> InvalidRequestError:
+    fold = task.fold
+    instead = f"send the message without taskId: the context {fold.context_id!r} takes it as its next task"
+    if fold.state.ended:
+        return unsupported(f"the task {fold.task_id!r} has ended; {instead}")
+    return unsupported(f"the task {fold.task_id!r} is at work; wait until it asks, or {instead}")
+
+
+def _input(
+    asked: Asked,
+    sent: SendRequest,
+    task_id: str,
+    run_id: str,
+    context_id: str,
+    digest: str,
+    *,
+    results: Sequence[Message] = (),
+    answers: tuple[InterruptAnswer, ...] = (),
+) -> AgentInput:
+    said = (Message(f"msg_{run_id}_in", "user", sent.blocks),) if sent.blocks else ()
+    messages = (*results, *said)
+    kept: JsonObject = {"message": _kept({**sent.message, "taskId": task_id, "contextId": context_id})}
+    if sent.metadata is not None and len(orjson.dumps(sent.metadata)) <= _MOST_BYTES:
+        kept["metadata"] = sent.metadata
+    return AgentInput(
+        context_id,
+        run_id,
+        messages,
+        tools=sent.tools or (),
+        answers=answers,
+        history="append",
+        minted_ids=frozenset(each.id for each in messages),
+        request_id=request_id_of(asked.request),
+        must_answer=bool(answers) and not messages,
+        unattended=True,
+        origin=ORIGIN,
+        request={"task": task_id, DIGEST: digest, **kept},
+        wishes=_QUEUED,
+        names_calls=True,
+        names=_NAMES,
+    )
+
+
+def _kept(message: JsonObject) -> JsonObject:
+    """What the run's record keeps of a message: nothing large. Its parts are on the thread."""
+    while len(orjson.dumps(message)) > _MOST_BYTES:
+        del message[max(_UNBOUNDED & message.keys(), key=lambda name: len(orjson.dumps(message[name])))]
+    return message
+
+
+def _results(task: StoredTask, sent: SendRequest, run_id: str) -> list[Message]:
+    """The outputs of calls that the task waits for. Raises InvalidRequestError (-32602): it does not wait for one."""
+    pending = task.pending_calls
+    for output in sent.outputs:
+        if output.call_id not in pending:
+            waits = ", ".join(map(repr, pending)) or "no call's output"
+            raise invalid_params(f"the task does not wait for call {output.call_id!r}; it waits for {waits}", _PARTS)
+    return [
+        _result(run_id, place, output.call_id, output.content, is_error=output.is_error)
+        for place, output in enumerate(sent.outputs)
+    ]
+
+
+def _result(
+    run_id: str, place: int, call_id: str, content: Sequence[ContentBlock], *, is_error: bool = False
+) -> Message:
+    return Message(f"msg_{run_id}_out_{place}", "tool", (ToolResult(call_id, tuple(content), is_error),))
+
+
+def _answers(task: StoredTask, sent: SendRequest) -> tuple[InterruptAnswer, ...]:
+    """The answers to questions that the task asked. Raises InvalidRequestError (-32602): it did not ask that."""
+    answers = [_answer(each, decision) for decision in sent.decisions for each in _decided(task.interrupts, decision)]
+    if len({each.interrupt_id for each in answers}) < len(answers):
+        raise invalid_params("the message decides one call twice", _PARTS)
+    return tuple(answers)
+
+
+def _decided(asked: Sequence[Interrupt], decision: Decision) -> Sequence[Interrupt]:
+    """The questions that a decision answers: that of the call it names, else all of them."""
+    named = [each for each in asked if decision.call_id in (each.call_id, each.id)] if decision.call_id else asked
+    calls = ", ".join(repr(each.call_id or each.id) for each in asked) or "no decision"
+    if not named:
+        raise invalid_params(
+            f"the task does not ask about {decision.call_id!r}; it waits for {calls}", decision.pointer
+        )
+    if len(named) > 1 and decision.arguments is not None:
+        raise invalid_params(f"name the tool_call_id that the arguments are for, of {calls}", decision.pointer)
+    return named
+
+
+def _answer(asked: Interrupt, decision: Decision) -> InterruptAnswer:
+    return InterruptAnswer(
+        asked.id,
+        "resolved",
+        decision.approved,
+        decision.arguments if decision.approved else None,
+        decision.reason,
+        sent=SentAnswer(arguments_pointer=f"{decision.pointer}/data/arguments"),
+    )
+
+
+def _with_tools(task: StoredTask, sent: SendRequest) -> SendRequest:
+    """The message with the tools of the task's earlier ones, where it says nothing of tools."""
+    if sent.tools is not None:
+        return sent
+    kept = (tools_of(record.request or {}) for record in reversed(task.runs) if record.origin == ORIGIN)
+    return replace(sent, tools=next((tools for tools in kept if tools is not None), None))
+
+
+def _said(task: StoredTask, sent: SendRequest) -> SendRequest:
+    """The message, in which the word `approve` or `deny` is only a word where the task asks nobody."""
+    if task.interrupts or not any(not each.call_id for each in sent.decisions):
+        return sent
+    words = tuple(TextBlock("approve" if each.approved else "deny") for each in sent.decisions if not each.call_id)
+    named = tuple(each for each in sent.decisions if each.call_id)
+    return replace(sent, blocks=(*words, *sent.blocks), decisions=named)

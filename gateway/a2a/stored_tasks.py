@@ -1,0 +1,237 @@
+"""Tasks of callers that have begun: found by the runs that they consist of, and folded from what these said.
+
+Below: tasks, the protocols' environment. Above: start, send, methods, push_delivery. A task is its first run and those
+that went on where one of its runs waited, also by another protocol. Nothing of it is stored but these runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+from weakref import WeakValueDictionary
+
+from gateway.a2a.errors import task_not_found
+from gateway.a2a.ids import later_run_id, task_of_run
+from gateway.a2a.parts import data_part, parts_of
+from gateway.a2a.states import TaskState
+from gateway.a2a.tasks import ORIGIN, TaskFold
+from gateway.access.callers import Caller
+from gateway.errors import NotFoundError
+from gateway.events import Completed, Event, Interrupt, Interrupted, Outcome, RunFinished
+from gateway.frozen import replace
+from gateway.messages import JsonObject, JsonValue, Message, TextBlock
+from gateway.protocol import ProtocolEnvironment
+from gateway.runs.run_events import events_of
+from gateway.runs.viewer import Viewer
+from gateway.store import RunRecord
+
+_PAGE: Final = 50
+_NOT_THERE: Final = frozenset({"run_not_found", "thread_not_found"})
+
+
+@dataclass(slots=True)
+class StoredTask:
+    """A task as far as it has come. `runs` are its runs, the oldest first, all of which the fold has. `end` is the last
+    one's, once it has ended.
+    """
+
+    fold: TaskFold
+    runs: list[RunRecord] = field(default_factory=list)
+    end: Event | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it goes on once its caller says something."""
+        return self.fold.state is TaskState.INPUT_REQUIRED
+
+    @property
+    def pending_calls(self) -> list[str]:
+        """The calls whose output it waits for."""
+        outcome = self._outcome
+        return [each.call_id for each in outcome.pending_calls] if isinstance(outcome, Completed | Interrupted) else []
+
+    @property
+    def interrupts(self) -> list[Interrupt]:
+        """The questions that it waits for an answer to."""
+        outcome = self._outcome
+        return [*outcome.interrupts] if isinstance(outcome, Interrupted) else []
+
+    @property
+    def _outcome(self) -> Outcome | None:
+        return self.end.outcome if isinstance(self.end, RunFinished) else None
+
+    @property
+    def last(self) -> RunRecord:
+        return self.runs[-1]
+
+
+class StoredTasks:
+    """The tasks of all callers; each sees its own. One for the process."""
+
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
+        self._next_runs: WeakValueDictionary[tuple[str, str], asyncio.Event] = WeakValueDictionary()
+        environment.on_run_begun(self._run_begun)
+
+    async def runs(self, caller: Caller, task_id: str) -> list[RunRecord]:
+        """The records of a task's runs, the oldest first. Raises NotFoundError (-32001)."""
+        return (await self.task(caller, task_id)).runs
+
+    async def folded(self, caller: Caller, task_id: str) -> TaskFold:
+        """A task as it is now. Raises NotFoundError (-32001)."""
+        return (await self.task(caller, task_id)).fold
+
+    async def task(self, caller: Caller, task_id: str) -> StoredTask:
+        """A task as it is now. Raises NotFoundError (-32001)."""
+        task, viewer = await self.watch(caller, task_id)
+        if viewer is not None:
+            viewer.close()
+        return task
+
+    async def watch(
+        self, caller: Caller, task_id: str, *, shows_activity: bool = False
+    ) -> tuple[StoredTask, Viewer | None]:
+        """A task as it is now, and what follows of the run that is at work on it, None if none is. Close the viewer.
+        `shows_activity` as in TaskFold. Raises NotFoundError (-32001).
+        """
+        record: RunRecord | None = await self._run(caller, task_of_run(task_id))
+        if record is None:
+            raise task_not_found(task_id)
+        task = self.new_task(caller, record.client_id, record.thread_id, shows_activity=shows_activity)
+        while record is not None:
+            if (viewer := await self.follow(caller, task, record)) is not None:
+                return task, viewer
+            record = await self.next_run(caller, task)
+        return task, None
+
+    def new_task(self, caller: Caller, task_id: str, context_id: str, *, shows_activity: bool = False) -> StoredTask:
+        """A task without its runs."""
+        to_operator = self._environment.is_operators(caller)
+        return StoredTask(TaskFold(task_id, context_id, shows_activity=shows_activity, to_operator=to_operator))
+
+    async def begin(self, caller: Caller, task: StoredTask, record: RunRecord) -> Viewer | None:
+        """Put a run behind those that its task has, without what it said, which the viewer gives; None: its log is
+        gone.
+        """
+        viewer = await self._environment.attach(caller, record.client_id)
+        try:
+            await self.add(caller, task, record)
+        except BaseException:
+            if viewer is not None:
+                viewer.close()
+            raise
+        return viewer
+
+    async def add(self, caller: Caller, task: StoredTask, record: RunRecord) -> None:
+        """Put a run behind those that the task has."""
+        task.runs.append(record)
+        task.fold.begin(await self._with_message(caller, record))
+        task.end = None
+
+    async def _with_message(self, caller: Caller, record: RunRecord) -> RunRecord:
+        """The record with the message that began the run, where that is on the thread alone: it was too large, or came
+        by another protocol.
+        """
+        request = record.request or {}
+        message = request.get("message") if record.origin == ORIGIN else {}
+        if not isinstance(message, dict) or "parts" in message:
+            return record
+        given: Sequence[Message] = ()
+        with suppress(NotFoundError):
+            given = (await self._environment.run_messages(caller, record.client_id)).given
+        said = next((each for each in reversed(given) if each.role == "user"), None)
+        if said is None and not message:
+            return record
+        own: JsonObject = {"parts": _outputs(given)}
+        if said is not None:
+            own = {"messageId": said.id, "role": "ROLE_USER", "parts": parts_of(said.content)}
+        return replace(record, request={**request, "message": {**own, **message}})
+
+    async def follow(self, caller: Caller, task: StoredTask, record: RunRecord) -> Viewer | None:
+        """Fold a run into its task, as far as it has come; what follows of it, None if it has ended."""
+        if (viewer := await self.begin(caller, task, record)) is None:
+            _fold(task, await self.lost_events(caller, record))
+            return None
+        try:
+            while (batch := await viewer.next(0)) is not None:
+                if not batch.events:
+                    viewer.close()
+                    return None
+                _fold(task, batch.events)
+        except BaseException:
+            viewer.close()
+            raise
+        return viewer
+
+    async def lost_events(self, caller: Caller, record: RunRecord) -> Sequence[Event]:
+        """The events of an ended run without a log, as far as its thread tells them."""
+        produced: Sequence[Message] = ()
+        with suppress(NotFoundError):  # else that version of the thread is gone
+            produced = (await self._environment.run_messages(caller, record.client_id)).produced
+        return events_of(record, produced)
+
+    async def next_run(self, caller: Caller, task: StoredTask) -> RunRecord | None:
+        """The run that went on where the task waited; None: none has, or the task does not wait."""
+        if not task.waits:
+            return None
+        own = await self._run(caller, later_run_id(task.fold.task_id, len(task.runs) + 1))
+        return own or await self._foreign_run(caller, task)
+
+    async def _foreign_run(self, caller: Caller, task: StoredTask) -> RunRecord | None:
+        """The run that is behind the task's last one on its thread, if it is no other task's."""
+        later: list[RunRecord] = []
+        cursor: str | None = None
+        while True:
+            page = await self._environment.thread_runs(caller, task.fold.context_id, limit=_PAGE, cursor=cursor)
+            for record in page.items:
+                if record.run_id == task.last.run_id:
+                    return _going_on(task, later)
+                later.append(record)
+            if (cursor := page.next_cursor) is None:
+                return None
+
+    async def _run(self, caller: Caller, run_id: str) -> RunRecord | None:
+        try:
+            return await self._environment.run(caller, run_id)
+        except NotFoundError as error:
+            if error.code not in _NOT_THERE:
+                raise
+            return None
+
+    # --- waiting for a task to go on
+
+    def next_begins(self, caller: Caller, context_id: str) -> asyncio.Event:
+        """Set once another run begins in the context. It is known as long as its caller keeps it."""
+        key = (caller.owner, context_id)
+        event = self._next_runs.get(key)
+        if event is None:
+            event = self._next_runs[key] = asyncio.Event()
+        return event
+
+    def _run_begun(self, record: RunRecord) -> None:
+        if (event := self._next_runs.pop((record.owner, record.thread_id), None)) is not None:
+            event.set()
+
+
+def _outputs(given: Sequence[Message]) -> list[JsonValue]:
+    """The outputs of a client's tools as the parts that brought them."""
+    parts: list[JsonValue] = []
+    for message in given:
+        if (result := message.tool_result) is not None:
+            text = "".join(block.text for block in result.content if isinstance(block, TextBlock))
+            parts.append(data_part({"tool_call_id": result.call_id, "output": text}))
+    return parts
+
+
+def _fold(task: StoredTask, events: Sequence[Event]) -> None:
+    task.fold.follow(events)
+    task.end = events[-1] if events else None
+
+
+def _going_on(task: StoredTask, later: Sequence[RunRecord]) -> RunRecord | None:
+    """Of the runs behind a task's last one, the newest first, the one that went on with it."""
+    behind = later[-1] if later else None
+    return None if behind is None or behind.origin == ORIGIN else behind

@@ -1,0 +1,145 @@
+"""ListTasks: a page of a caller's tasks, the one that changed last first.
+
+Below: stored_tasks, the protocols' environment. Above: methods.
+https://a2a-protocol.org/latest/specification/#314-list-tasks (1.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Final
+
+from gateway.a2a.dialects import Dialect, written_task
+from gateway.a2a.errors import Parameters, invalid_params
+from gateway.a2a.ids import new_task_id
+from gateway.a2a.request import read_history_length
+from gateway.a2a.routes import Asked
+from gateway.a2a.states import TaskState, state_named
+from gateway.a2a.stored_tasks import StoredTasks
+from gateway.a2a.tasks import ORIGIN, task_of
+from gateway.errors import InvalidRequestError, NotFoundError
+from gateway.messages import JsonObject, JsonValue
+from gateway.protocol import ProtocolEnvironment
+from gateway.store import Page, RunFilter, RunRecord, RunStatus
+
+_USUAL_PAGE: Final = 50
+_LONGEST_PAGE: Final = 100
+_MOST_LOOKED_AT: Final = 500
+"""Of the tasks that a page is looked for in. The next page goes on behind them."""
+_UNSPECIFIED: Final = ("", "TASK_STATE_UNSPECIFIED")
+_STEM: Final = len(new_task_id("x"))
+_STATUSES: Final[Mapping[TaskState, frozenset[RunStatus]]] = MappingProxyType(
+    {
+        TaskState.SUBMITTED: frozenset({RunStatus.QUEUED}),
+        TaskState.WORKING: frozenset({RunStatus.RUNNING}),
+        TaskState.COMPLETED: frozenset({RunStatus.COMPLETED}),
+        TaskState.INPUT_REQUIRED: frozenset({RunStatus.COMPLETED, RunStatus.INTERRUPTED}),
+        TaskState.CANCELED: frozenset({RunStatus.CANCELLED}),
+        TaskState.FAILED: frozenset({RunStatus.FAILED}),
+        TaskState.REJECTED: frozenset({RunStatus.FAILED}),
+        TaskState.AUTH_REQUIRED: frozenset(),
+    }
+)
+"""The runs that may have left their task in a state; what they said tells which of them did."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    runs: RunFilter
+    state: TaskState | None
+    page_size: int
+    page_token: str | None
+    history_length: int | None
+    artifacts: bool
+
+
+class TaskList:
+    """The tasks of all callers; each sees its own."""
+
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
+        self._tasks = environment.shared(StoredTasks)
+
+    async def page(self, asked: Asked, params: JsonObject) -> JsonObject:
+        """The answer to ListTasks. Raises InvalidRequestError (-32602)."""
+        wanted = _read(params, asked.dialect)
+        tasks: list[JsonValue] = []
+        cursor, total, looked_at = wanted.page_token, 0, 0
+        while True:
+            left = wanted.page_size - len(tasks)
+            rows, total = await self._rows(asked, wanted, left, cursor)
+            shown = [await self._task(asked, task_of(record), wanted) for record in rows.items]
+            tasks += [task for task in shown if task is not None]
+            cursor, looked_at = rows.next_cursor, looked_at + len(rows.items)
+            if cursor is None or len(tasks) == wanted.page_size or looked_at >= _MOST_LOOKED_AT:
+                break
+        if cursor is None and wanted.page_token is None:
+            total = len(tasks)
+        return {"tasks": tasks, "nextPageToken": cursor or "", "pageSize": wanted.page_size, "totalSize": total}
+
+    async def _rows(self, asked: Asked, wanted: _Wanted, left: int, cursor: str | None) -> tuple[Page[RunRecord], int]:
+        try:
+            return await self._environment.find_runs(asked.caller, wanted.runs, limit=left, cursor=cursor)
+        except InvalidRequestError as error:
+            message = "pageToken is none of this list's; send a nextPageToken as it is, or none"
+            raise invalid_params(message, "/pageToken") from error
+
+    async def _task(self, asked: Asked, task_id: str, wanted: _Wanted) -> JsonObject | None:
+        """The task, if it is in the wanted state."""
+        try:
+            fold = await self._tasks.folded(asked.caller, task_id)
+        except NotFoundError:  # deleted meanwhile
+            return None
+        if wanted.state is not None and fold.state is not wanted.state:
+            return None
+        shown = fold.task(history_length=wanted.history_length, artifacts=wanted.artifacts)
+        return written_task(asked.dialect, shown)
+
+
+def _read(params: JsonObject, dialect: Dialect) -> _Wanted:
+    fields = Parameters(params)
+    page_size = fields.number("pageSize", least=1) or _USUAL_PAGE
+    if page_size > _LONGEST_PAGE:
+        fields.wrong("pageSize", f"pageSize must be a whole number from 1 to {_LONGEST_PAGE}")
+    state = _state(fields)
+    since = _time(fields, "statusTimestampAfter")
+    wanted = _Wanted(
+        RunFilter(
+            ORIGIN,
+            _STEM,
+            fields.text("contextId") or None,
+            None if state is None else _STATUSES[state],
+            since,
+        ),
+        state,
+        page_size,
+        fields.text("pageToken") or None,
+        read_history_length(fields, dialect),
+        fields.boolean("includeArtifacts") is True,
+    )
+    fields.check()
+    return wanted
+
+
+def _state(fields: Parameters) -> TaskState | None:
+    name = fields.text("status") or ""
+    if name in _UNSPECIFIED:
+        return None
+    if (state := state_named(name)) is None:
+        fields.wrong("status", f"status must be one of {', '.join(TaskState)}, not {name[:64]!r}")
+    return state
+
+
+def _time(fields: Parameters, name: str) -> float | None:
+    """A time as ISO 8601 writes it, in Unix seconds."""
+    if not (text := fields.text(name)):
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        fields.wrong(name, f"{name} must be a time as 2026-11-23T10:00:00Z, not {text[:64]!r}")
+        return None

@@ -1,0 +1,327 @@
+"""A2A over real sockets: tasks that are read, listed, canceled and watched."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from gateway.store import Store
+from tests.a2a_scene import A2AScene, a2a_gateway, of_agent, results, said, sent, state_of, words_of
+from tests.openai_scene import AGENTS
+from tests.running_gateway import DEADLINE_SECONDS, OpenStream, parts_with_store, run_body
+
+AT_ONCE = {"returnImmediately": True}
+
+
+async def _working(a2a: A2AScene, **more: Any) -> Any:
+    """A task that is at work until it is canceled."""
+    task = (await a2a.call("SendMessage", said("go", configuration=AT_ONCE, **more), to=of_agent("slow")))["task"]
+    return await a2a.until(task["id"], "WORKING")
+
+
+async def _waiting(a2a: A2AScene) -> Any:
+    """A task that waits for an approval."""
+    return (await a2a.call("SendMessage", said("refund"), to=of_agent("refunder")))["task"]
+
+
+async def _first(stream: OpenStream, count: int) -> list[Any]:
+    """The first results of a stream."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while len(stream.frames) < count:
+            assert await stream.read(), "it ended"
+    return results(stream.frames)
+
+
+# --- reading
+
+
+async def test_a_history_has_as_many_messages_as_are_asked_for(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        waiting = await _waiting(a2a)
+        ended = (await a2a.call("SendMessage", said("approve", taskId=waiting["id"])))["task"]
+        whole = ended["history"]
+        assert [each["role"] for each in whole] == ["ROLE_USER", "ROLE_AGENT", "ROLE_USER"]
+        last = await a2a.call("GetTask", {"id": ended["id"], "historyLength": 1})
+        none = await a2a.call("GetTask", {"id": ended["id"], "historyLength": 0})
+        error = await a2a.error("GetTask", {"id": ended["id"], "historyLength": -1})
+    assert last["history"] == whole[-1:]
+    assert "history" not in none
+    assert (error["code"], error["data"][1]["fieldViolations"][0]["field"]) == (-32602, "historyLength")
+
+
+async def test_a_run_of_another_protocol_is_a_task_too(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        await a2a.client.run("words", run_body("hello", thread_id="t1", run_id="r1"))
+        task = await a2a.task("r1")
+    assert (task["id"], task["contextId"], state_of(task)) == ("r1", "t1", "COMPLETED")
+    assert (words_of(task), task["history"][0]["parts"]) == ("I heard: hello", [{"text": "hello"}])
+
+
+async def test_an_answer_by_another_protocol_goes_on_with_the_task(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        waiting = await _waiting(a2a)
+        thread = await a2a.gateway.application.store.load_thread("local", waiting["contextId"])
+        assert thread is not None
+        answer = {
+            "interruptId": thread.interrupts[0].interrupt.id,
+            "status": "resolved",
+            "payload": {"approved": True},
+        }
+        body = run_body(thread_id=waiting["contextId"], run_id="r2", messages=[], resume=[answer])
+        async with a2a.stream("SubscribeToTask", {"id": waiting["id"]}) as stream:
+            await _first(stream, 1)
+            await a2a.client.run("refunder", body)
+            frames = results(await stream.rest())
+        task = await a2a.task(waiting["id"])
+    assert state_of(frames[-1]["statusUpdate"]) == "COMPLETED"
+    assert (task["id"], state_of(task), "refunded" in words_of(task)) == (waiting["id"], "COMPLETED", True)
+
+
+async def test_another_s_task_is_not_there(tmp_path: Path) -> None:
+    keys = [{"name": name, "key": f"{name}-0123456789abcdef"} for name in ("alice", "bob")]
+    async with a2a_gateway(tmp_path, server={"api_keys": keys}) as a2a:
+        alice, bob = ({"authorization": f"Bearer {each['key']}"} for each in keys)
+        task = (await a2a.call("SendMessage", said("hello"), **alice))["task"]
+        for method in ("GetTask", "CancelTask", "SubscribeToTask"):
+            error = await a2a.error(method, {"id": task["id"]}, **bob)
+            assert (error["code"], error["data"][0]["reason"]) == (-32001, "TASK_NOT_FOUND")
+        assert (await a2a.error("SendMessage", said("x", taskId=task["id"]), **bob))["code"] == -32001
+        assert (await a2a.call("ListTasks", {}, **bob))["tasks"] == []
+        refused = await a2a.post({}, authorization="Bearer no-such-key-0123456789")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (401, -32000)
+
+
+# --- listing
+
+
+async def test_tasks_are_listed_from_the_one_that_changed_last(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        done = [(await a2a.call("SendMessage", said(f"n{number}")))["task"] for number in range(3)]
+        working = await _working(a2a)
+        first = await a2a.call("ListTasks", {"pageSize": 2})
+        second = await a2a.call("ListTasks", {"pageSize": 2, "pageToken": first["nextPageToken"]})
+        await a2a.call("CancelTask", {"id": working["id"]})
+    listed = [task["id"] for page in (first, second) for task in page["tasks"]]
+    assert listed == [working["id"], *(task["id"] for task in reversed(done))]
+    assert (first["totalSize"], first["pageSize"], second["nextPageToken"]) == (4, 2, "")
+    assert all("artifacts" not in task for task in first["tasks"])
+
+
+async def test_a_list_may_have_one_context_one_state_and_artifacts(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        done = (await a2a.call("SendMessage", said("hello")))["task"]
+        waiting = await _waiting(a2a)
+        of_context = await a2a.call("ListTasks", {"contextId": done["contextId"], "includeArtifacts": True})
+        by_state = {
+            state: [task["id"] for task in (await a2a.call("ListTasks", {"status": f"TASK_STATE_{state}"}))["tasks"]]
+            for state in ("COMPLETED", "INPUT_REQUIRED", "FAILED", "AUTH_REQUIRED")
+        }
+        later = await a2a.call("ListTasks", {"statusTimestampAfter": "2999-01-01T00:00:00Z"})
+    assert [words_of(task) for task in of_context["tasks"]] == ["I heard: hello"]
+    assert by_state == {
+        "COMPLETED": [done["id"]], "INPUT_REQUIRED": [waiting["id"]], "FAILED": [], "AUTH_REQUIRED": []
+    }  # fmt: skip
+    assert later["tasks"] == []
+
+
+async def test_a_list_of_one_page_counts_what_it_shows(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        await a2a.call("SendMessage", said("hello"))
+        tools = [{"name": "get_weather", "parameters": {"type": "object"}}]
+        await a2a.call("SendMessage", said("weather", metadata={"tools": tools}), to=of_agent("weather"))
+        counts = [
+            (await a2a.call("ListTasks", {"status": f"TASK_STATE_{state}"}))["totalSize"]
+            for state in ("COMPLETED", "INPUT_REQUIRED")
+        ]
+    assert counts == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"pageSize": 0}, "pageSize"),
+        ({"pageSize": 101}, "pageSize"),
+        ({"pageToken": "no-token"}, "pageToken"),
+        ({"status": "TASK_STATE_GONE"}, "status"),
+        ({"statusTimestampAfter": "yesterday"}, "statusTimestampAfter"),
+        ({"contextId": 7}, "contextId"),
+    ],
+)
+async def test_a_wrong_filter_is_named(tmp_path: Path, params: Any, field: str) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        error = await a2a.error("ListTasks", params)
+    assert (error["code"], error["data"][1]["fieldViolations"][0]["field"]) == (-32602, field)
+
+
+# --- canceling
+
+
+async def test_a_task_that_waits_can_be_canceled_and_nobody_can_approve_its_call_any_more(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        waiting = await _waiting(a2a)
+        canceled = await a2a.call("CancelTask", {"id": waiting["id"]})
+        assert (canceled["id"], state_of(canceled)) == (waiting["id"], "CANCELED")
+        assert (await a2a.error("SendMessage", said("approve", taskId=waiting["id"])))["code"] == -32004
+        error = await a2a.error("CancelTask", {"id": waiting["id"]})
+        assert (error["code"], error["data"][0]["reason"]) == (-32002, "TASK_NOT_CANCELABLE")
+        thread = await a2a.gateway.application.store.load_thread("local", waiting["contextId"])
+        assert thread is not None
+        assert thread.interrupts == ()
+        again = (await a2a.call("SendMessage", said("hello", contextId=waiting["contextId"])))["task"]
+    assert state_of(again) == "COMPLETED"
+
+
+class SlowToBegin:
+    """A store that lets no run begin while `free` is not set."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.free, self.asked = asyncio.Event(), asyncio.Event()
+        self.free.set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def begin_run(self, *values: Any, **named: Any) -> None:
+        self.asked.set()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await self.free.wait()
+        await self._store.begin_run(*values, **named)
+
+
+async def test_a_task_that_is_canceled_while_another_begins_in_its_context_leaves_no_question_open(
+    tmp_path: Path,
+) -> None:
+    stores: list[SlowToBegin] = []
+
+    def slow(store: Store) -> Store:
+        stores.append(SlowToBegin(store))
+        return cast(Store, stores[0])
+
+    async with a2a_gateway(tmp_path, parts=parts_with_store(slow)) as a2a:
+        waiting = await _waiting(a2a)
+        (store,) = stores
+        store.free.clear()
+        store.asked.clear()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(a2a.call("SendMessage", said("hello", contextId=waiting["contextId"])))
+            await store.asked.wait()
+            cancels = [group.create_task(a2a.call("CancelTask", {"id": waiting["id"]}))]
+            await a2a.until(waiting["id"], "SUBMITTED", "CANCELED")
+            cancels.append(group.create_task(a2a.call("CancelTask", {"id": waiting["id"]})))
+            assert state_of(await a2a.task(waiting["id"])) == "SUBMITTED", "its turn has not come"
+            store.free.set()
+        assert [state_of(each.result()) for each in cancels] == ["CANCELED", "CANCELED"]
+        thread = await a2a.gateway.application.store.load_thread("local", waiting["contextId"])
+        assert thread is not None
+        assert thread.interrupts == ()
+
+
+# --- watching
+
+
+async def test_who_watches_a_task_gets_it_first_and_then_what_remains(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        working = await _working(a2a)
+        async with a2a.stream("SubscribeToTask", {"id": working["id"]}) as one:
+            async with a2a.stream("SubscribeToTask", {"id": working["id"]}) as left:
+                await _first(left, 1)
+            async with a2a.stream("tasks/resubscribe", {"id": working["id"]}) as other:
+                (first,) = await _first(one, 1)
+                await _first(other, 1)
+                await a2a.call("CancelTask", {"id": working["id"]})
+                rest, others = results(await one.rest()), results(await other.rest())
+    assert (first["task"]["id"], state_of(first["task"])) == (working["id"], "WORKING")
+    assert state_of(rest[-1]["statusUpdate"]) == "CANCELED"
+    assert (others[0]["kind"], others[-1]["status"]["state"]) == ("task", "canceled")
+
+
+async def test_who_watches_a_task_that_waits_sees_it_go_on(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path, server={"heartbeat_seconds": 600}) as a2a:  # it looks again with each of these
+        waiting = await _waiting(a2a)
+        async with a2a.stream("SubscribeToTask", {"id": waiting["id"]}) as stream:
+            (first,) = await _first(stream, 1)
+            assert state_of(first["task"]) == "INPUT_REQUIRED"
+            await a2a.call("SendMessage", said("approve", taskId=waiting["id"]))
+            frames = results(await stream.rest())
+    assert state_of(frames[1]["statusUpdate"]) == "WORKING"
+    assert state_of(frames[-1]["statusUpdate"]) == "COMPLETED"
+
+
+async def test_who_watches_a_task_that_waits_sees_it_canceled(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        waiting = await _waiting(a2a)
+        async with a2a.stream("SubscribeToTask", {"id": waiting["id"]}) as stream:
+            await _first(stream, 1)
+            await a2a.call("CancelTask", {"id": waiting["id"]})
+            frames = results(await stream.rest())
+    assert state_of(frames[-1]["statusUpdate"]) == "CANCELED"
+
+
+async def test_a_task_that_has_ended_cannot_be_watched(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        ended = (await a2a.call("SendMessage", said("hello")))["task"]
+        error = await a2a.error("SubscribeToTask", {"id": ended["id"]})
+    assert error["code"] == -32004
+
+
+async def test_a_message_to_a_task_may_be_streamed_and_shows_what_was_before(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        waiting = await _waiting(a2a)
+        frames = await a2a.frames("SendStreamingMessage", said("approve", taskId=waiting["id"]))
+    assert frames[0]["task"]["id"] == waiting["id"]
+    assert len(frames[0]["task"]["history"]) == 3
+    assert state_of(frames[-1]["statusUpdate"]) == "COMPLETED"
+
+
+async def test_a_task_whose_log_is_gone_is_read_from_its_thread(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path, AGENTS) as a2a:
+        done = (await a2a.call("SendMessage", said("hello")))["task"]
+        store = a2a.gateway.application.store
+        assert await store.remove_logs(finished_before=2**40) == 1
+        task = await a2a.task(done["id"])
+    assert (state_of(task), words_of(task), task["history"]) == ("COMPLETED", "I heard: hello", done["history"])
+
+
+async def test_a_message_too_large_for_its_run_s_record_is_shown_whole(tmp_path: Path) -> None:
+    words = "word " * 30_000
+    async with a2a_gateway(tmp_path) as a2a:
+        working = await _working(a2a)
+        waits = said(words, configuration={"blocking": False}, contextId=working["contextId"])
+        task = await a2a.call("message/send", waits)
+        assert state_of(task) == "submitted"
+        await a2a.call("CancelTask", {"id": working["id"]})
+        ended = await a2a.until(task["id"], "COMPLETED")
+    assert ended["history"][0]["parts"] == [{"text": words}]
+
+
+async def test_a_run_s_record_keeps_nothing_large_of_a_message(tmp_path: Path) -> None:
+    words, own = "word " * 30_000, {"large": "x" * 70_000}
+    async with a2a_gateway(tmp_path) as a2a:
+        tools = {"tools": [{"name": "get_weather", "parameters": {"type": "object"}}]}
+        asking = said("weather", metadata=tools)
+        asked = (await a2a.call("SendMessage", asking, to=of_agent("weather")))["task"]
+        assert state_of(asked) == "INPUT_REQUIRED"
+        (call_id,) = [part["data"]["tool_call_id"] for part in asked["status"]["message"]["parts"] if "data" in part]
+        output = {"tool_call_id": call_id, "output": words}
+        answer = sent([{"data": output}], taskId=asked["id"], metadata=own)
+        task = (await a2a.call("SendMessage", answer))["task"]
+        record = await a2a.gateway.application.store.load_run("local", f"{asked['id']}_2")
+        small = (await a2a.call("SendMessage", sent([{"data": {"a": 1}}], metadata=own)))["task"]["history"][0]
+    assert task["history"][-1]["parts"] == [{"data": output, "mediaType": "application/json"}]
+    assert record is not None
+    assert len(str(record.request)) < 1_000
+    assert (small["parts"], "metadata" in small) == ([{"data": {"a": 1}}], False), "only what is large is left out"
+
+
+async def test_a_task_that_waits_for_its_turn_is_canceled_at_once(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        working = await _working(a2a)
+        more = said("then", configuration=AT_ONCE, contextId=working["contextId"])
+        queued = (await a2a.call("SendMessage", more))["task"]
+        assert state_of(await a2a.call("CancelTask", {"id": queued["id"]})) == "CANCELED"
+        assert state_of(await a2a.task(working["id"])) == "WORKING"
+        await a2a.call("CancelTask", {"id": working["id"]})
