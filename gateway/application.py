@@ -19,9 +19,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.access.authentication import AccessMiddleware, AccessRules
+from gateway.access.authentication import AccessMiddleware, AccessRules, Paths
 from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
+from gateway.adapters.choice import choose_protocols
+from gateway.adapters.protocol_adapter import ProtocolAdapter
 from gateway.agent import AgentDefinition
 from gateway.agent_opening import AgentOpening
 from gateway.agents.caller_tools import CallerTools
@@ -32,11 +34,13 @@ from gateway.clock import Clock, SystemClock
 from gateway.configuration.agent_body import CallerRules, parts_for_callers, read_agent
 from gateway.configuration.definitions import PartEnvironments
 from gateway.configuration.known_parts import KnownParts, known_parts, scheme
+from gateway.configuration.protocol_sections import NamedSettings
 from gateway.endpoints.closed_protocols import ClosedProtocols
 from gateway.endpoints.error_forms import ErrorForms
 from gateway.endpoints.paths import path_with_marked_slashes
+from gateway.endpoints.route_table import RouteTable
 from gateway.endpoints.routes import check_open_to_visitors
-from gateway.errors import StoreError
+from gateway.errors import StoreError, UnavailableError
 from gateway.http_client.clients import HttpClients
 from gateway.http_client.endpoint_policy import EndpointPolicy
 from gateway.logs import Redaction
@@ -47,7 +51,7 @@ from gateway.openapi.document import openapi_document
 from gateway.openapi.gateway_paths import GATEWAY_API
 from gateway.openapi.routes import docs_routes
 from gateway.page import WebPage, read_page
-from gateway.parts import collect, find
+from gateway.parts import find
 from gateway.protocol import ProtocolEnvironment, WireProtocol
 from gateway.protocol.protocol_settings import ProtocolSettings
 from gateway.runner import Runner
@@ -62,6 +66,7 @@ from gateway.telemetry.tool_calls import traced_tool_types
 from gateway.tool import ToolEnvironment
 from gateway.traces import Tracer
 from gateway.turns.circuit import Circuits
+from gateway.wire.mounts import prefixed_redirects
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +75,10 @@ _OWN_OPEN_PATHS = (*_HEALTH_PATHS, "/docs", "/docs/", "/openapi.json")
 _RETENTION_ROUND_SECONDS = 3600.0
 _EXPIRY_ROUND_SECONDS = 60.0
 _DAY_SECONDS = 86_400
+_NOT_OPEN = (
+    "the gateway is not open: the application that serves it has to open its lifespan,"
+    " 'async with application.lifespan():'; docs/embedding.md says how"
+)
 _OPEN_TO_OTHERS = "others than this machine reach the gateway and need no key: server.allow_unauthenticated is set"
 
 
@@ -85,10 +94,15 @@ class Application:
         page: WebPage | None = None,
         redaction: Redaction | None = None,
         tracer: Tracer | None = None,
+        protocol_adapters: Sequence[ProtocolAdapter] | None = None,
     ) -> None:
         """`redaction` learns the secrets of a reloaded configuration; it is the log's own, if there is one.
 
-        `tracer` is None if no traces are collected.
+        `tracer` is None if no traces are collected. `protocol_adapters`: the protocols beside AG-UI and the gateway's
+        own API, also those that the file turns off; None: all that it does not turn off.
+
+        Raises:
+            ConfigurationError: the file has settings of a protocol that is not among the adapters.
         """
         self.settings = settings
         self.clock = clock or SystemClock()
@@ -100,12 +114,13 @@ class Application:
         if tracer is not None:
             self.parts = _traced(self.parts)
         self._page = page or read_page()
-        self._off = {name for name, own in settings.protocols.items() if own is None}
         self._opening: AgentOpening | None = None  # set while it serves
+        self._unopened_paths = Paths((*_OWN_OPEN_PATHS, *self._page.open_paths))
+        self._serves = False  # between the begin and the end of its lifespan
         self._warming: set[asyncio.Task[None]] = set()
         self.redaction = redaction or Redaction(settings.secrets)
-        protocols = list(collect("protocols", WireProtocol).values())
-        self.store = self._open_store(protocols)
+        self._choice = choose_protocols(settings, protocol_adapters)
+        self.store = self._open_store(self._choice.found)
         self.driver = RunDriver(
             AgentDirectory(),
             self.store,
@@ -119,35 +134,49 @@ class Application:
         self.visitors = self._expect_visitors()
         callers = settings.callers
         self.endpoints = EndpointPolicy(callers.endpoints, private_addresses=callers.private_addresses)
-        served = self._serve_protocols(protocols)
-        self._closed = ClosedProtocols(served, _turned_off(settings))
-        # Routes are tried in this order: the most used stand first.
-        self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self._lifespan)
+        self._http = HttpClients(
+            self.clock,
+            allowed_private_hosts=frozenset(settings.server.allowed_private_hosts),
+            environment_proxies=settings.server.environment_proxies,
+        )
+        served = self._serve_protocols()
+        # AG-UI's routes are tried first. The gateway's own stay last: they take every path.
+        served.sort(key=lambda each: each[0].name != "ag_ui")
+        self._closed = ClosedProtocols(served, _turned_off(settings, self._choice.settings))
+        self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self.lifespan)
+        self._routes = RouteTable(self.starlette.routes)
         self.asgi = self._guarded(served)
 
-    def _serve_protocols(self, found: Sequence[WireProtocol]) -> list[tuple[WireProtocol, Sequence[BaseRoute]]]:
-        """Collect the protocols' routes; their descriptions make the API document. What a protocol that is turned off
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """It is an ASGI application itself: what `asgi` does."""
+        await self.asgi(scope, receive, send)
+
+    def _serve_protocols(self) -> list[tuple[WireProtocol, Sequence[BaseRoute]]]:
+        """Collect the protocols' routes; their descriptions make the API document. What a protocol that is not served
         has stored is taken care of as before.
         """
         server = self.settings.server
         runs = Meter(self.clock, "runs", most_at_once=server.max_concurrent_runs)
         open_paths = (*_OWN_OPEN_PATHS, *self._page.open_paths)
         own = WireProtocol("service", self._own_routes, open_paths=open_paths, api=GATEWAY_API)
-        protocols = [*found, own]
+        protocols = [*self._choice.found, own]
         environment = ProtocolEnvironment(
             self.runner,
             self.streams,
             runs,
             visitors=self.visitors,
             configured_url=server.public_url,
+            needs_key=server.has_keys,
             open_to_all=server.allow_unauthenticated,
             endpoints=self.endpoints,
+            fetcher=self._http.fetcher,
             sections={"ml_commons": self.settings.ml_commons},
-            settings=ProtocolSettings(self.settings.protocols, {key.name: key.protocols for key in server.api_keys}),
+            settings=ProtocolSettings(self._choice.settings, {key.name: key.protocols for key in server.api_keys}),
         )
         self._opens = [partial(each.open, environment) for each in protocols if each.open is not None]
+        self._closes = [partial(each.close, environment) for each in protocols if each.close is not None]
         self._sweeps = [partial(protocol.sweep, environment) for protocol in protocols if protocol.sweep is not None]
-        served = [protocol for protocol in protocols if not protocol.is_off(self._off)]
+        served = [protocol for protocol in protocols if protocol is own or self._choice.serves(protocol)]
         self._api_document = openapi_document([protocol.api for protocol in served])
         return [(protocol, protocol.routes(environment)) for protocol in served]
 
@@ -180,15 +209,22 @@ class Application:
         and each layer of exception handling costs every chunk of every stream a coroutine.
         """
         scope["app"] = self.starlette
+        if scope["type"] != "http":
+            await self.starlette.router(scope, receive, send)
+            return
+        if not (self._serves or scope["path"] in self._unopened_paths):
+            raise UnavailableError(_NOT_OPEN, code="not_started")
         raw_path = scope["raw_path"].lower()
         if b"%2f" in raw_path or b"%00" in raw_path:
             scope["path"] = path_with_marked_slashes(scope["raw_path"])
+        if (root := scope.get("app_root_path")) and scope["path"].endswith("/"):  # few have it, and no stream does
+            send = prefixed_redirects(root, send)
         caller = scope["state"].get("caller")
         if caller is not None:
             if self.visitors is not None and caller.is_visitor:
                 check_open_to_visitors(self.starlette.routes, scope)
             self._closed.check(caller, scope)
-        await self.starlette.router(scope, receive, send)
+        await self._routes(scope, receive, send)
 
     async def stop(self) -> None:
         """Stop being ready, tell viewers, and end the runs. Returns once no run is left.
@@ -201,35 +237,40 @@ class Application:
         self.streams.close()
 
     @asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncGenerator[None]:
+    async def lifespan(self, host: object = None) -> AsyncGenerator[None]:
+        """What requests need: `async with application.lifespan():`. An application that mounts `asgi` opens it in its
+        own lifespan; where it has none of its own, this can be it: `Starlette(..., lifespan=application.lifespan)`.
+        It opens once: what it ends has ended for good.
+        """
+        if self.driver.draining:
+            raise RuntimeError("the application's lifespan is over and opens only once; make a new Application")
         async with AsyncExitStack() as stack:
             if self._tracer is not None:
                 stack.push_async_callback(self._tracer.close)
             await self.store.open()
             stack.push_async_callback(self.store.close)
+            stack.callback(self._stop_serving)
             await self._find_visitors()
             for open_protocol in self._opens:
                 await open_protocol()
-            http = HttpClients(
-                self.clock,
-                allowed_private_hosts=frozenset(self.settings.server.allowed_private_hosts),
-                environment_proxies=self.settings.server.environment_proxies,
-            )
-            stack.push_async_callback(http.close)
+            stack.push_async_callback(self._http.close)
             callers_http = self._caller_clients()
             stack.push_async_callback(callers_http.close)
             search = self._open_search()
             if search is not None:
                 stack.push_async_callback(search.close)
             stack.push_async_callback(self.driver.agents.close)
-            self._opening = self._ready_to_open(http, search)
-            self.driver.agents.replace(self._opening.open(agent) for agent in self.settings.agents)
+            self._opening = self._ready_to_open(self._http, search)
+            opened = [self._opening.open(agent) for agent in self.settings.agents]
+            self.driver.agents.replace(opened, self.settings.server.default_agent)
             self.driver.agents.stored = self._stored_agents(callers_http, search)
             tools = ToolEnvironment(self.clock, callers_http, self.settings.directory, search)
             self.driver.agents.caller_tools = CallerTools(self.parts.tools, tools)
             agents = list(self.driver.agents.values())
             for agent in agents:
                 agent.warn_of_ignored()
+            for close_protocol in self._closes:
+                stack.push_async_callback(close_protocol)
             stack.push_async_callback(self.runner.removal.close)
             await self.driver.recover()
             self._warn_of_what_nobody_approves(agents)
@@ -242,7 +283,11 @@ class Application:
                 retention = asyncio.create_task(self._again_and_again(forget, seconds), name="retention")
                 stack.callback(retention.cancel)
             stack.push_async_callback(self.stop)
+            self._serves = True
             yield
+
+    def _stop_serving(self) -> None:
+        self._serves = False
 
     def _expect_visitors(self) -> Visitors | None:
         server = self.settings.server
@@ -303,9 +348,9 @@ class Application:
             most=callers.max_agents, parts=parts_for_callers(rules), clock=self.clock,
         )  # fmt: skip
 
-    def take_over(self, definitions: Sequence[AgentDefinition]) -> dict[str, list[str]]:
-        """Use these agents for new runs. Gives what became of which id. An agent whose definition is the same stays
-        open as it is. Runs keep the agents that they began with.
+    def take_over(self, definitions: Sequence[AgentDefinition], default: str | None = None) -> dict[str, list[str]]:
+        """Use these agents for new runs, and `default` for requests that name none. Gives what became of which id. An
+        agent whose definition is the same stays open as it is. Runs keep the agents that they began with.
 
         Raises:
             ConfigurationError: one cannot be opened; nothing has changed.
@@ -325,7 +370,9 @@ class Application:
             "changed": [agent.definition.id for agent in fresh if agent.definition.id in before],
             "removed": [id for id in before if id not in ids],
         }
-        before.replace(agents)
+        if (default or "") != before.default:
+            changes["default"] = [default or "the first"]
+        before.replace(agents, default)
         for agent in fresh:
             agent.warn_of_ignored()
         self._warn_of_what_nobody_approves(fresh)
@@ -435,10 +482,10 @@ class Application:
         return Response(content, headers={"content-type": content_type})
 
 
-def _turned_off(settings: Settings) -> dict[str, list[str]]:
+def _turned_off(settings: Settings, general: NamedSettings) -> dict[str, list[str]]:
     """The protocols' settings that are turned off for each key, also because they are for all."""
     return {
-        key.name: [name for name in settings.protocols if key.protocols.get(name, settings.protocols[name]) is None]
+        key.name: [name for name in general if key.protocols.get(name, general[name]) is None]
         for key in settings.server.api_keys
         if None in key.protocols.values()
     }

@@ -1,0 +1,40 @@
+"""A2A as an adapter.
+
+Below: the protocol `a2a`, protocol_adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from pydantic import BaseModel
+
+from gateway.a2a.settings import A2ASettings, CardSettings
+from gateway.adapters.protocol_adapter import ServedProtocols
+from gateway.protocol import WireProtocol
+from gateway.protocols import a2a
+
+
+class A2AAdapter(ServedProtocols):
+    """`/a2a`, and the agents' cards."""
+
+    def __init__(self, agent_name: str | None = None, agent_description: str | None = None) -> None:
+        """What the default agent's public card says, where the file does not say it. With either there is a card."""
+        self._name = agent_name
+        self._description = agent_description
+
+    def protocols(self) -> Sequence[WireProtocol]:
+        return [a2a.PROTOCOL]
+
+    def settings(self, written: Mapping[str, BaseModel]) -> Mapping[str, BaseModel]:
+        said = {name: value for name, value in (("name", self._name), ("description", self._description)) if value}
+        found = written["a2a"]
+        if not said or not isinstance(found, A2ASettings):
+            return {}
+        card = found.card or CardSettings()
+        missing = {name: value for name, value in said.items() if getattr(card, name) is None}
+        return {"a2a": found.model_copy(update={"card": card.model_copy(update=missing)})}
+
+
+A2AFastAPIDefaultAdapter: TypeAlias = A2AAdapter

@@ -1,0 +1,132 @@
+"""Where an adapter puts its endpoints: decorators for functions from a request to an answer.
+
+Below: the protocols' environment, streamed_items, agent_function. Above: protocol_adapter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from gateway.access.authentication import has_body
+from gateway.adapters.agent_function import handling
+from gateway.adapters.streamed_items import StreamedItems, plain_json
+from gateway.endpoints.requests import parsed_json, read_body
+from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.protocol import ProtocolEnvironment
+from gateway.sse import EventStreamResponse, OpenStreams
+from gateway.wire.json_pointer import dotted, pointer_to
+
+Handler: TypeAlias = Callable[["AdapterRequest"], Any]
+"""It gives JSON (a dict, a list, a pydantic model), None for an empty answer, a Response, or an asynchronous iterator
+for a stream of server-sent events. It may be `async`; another one runs in a thread.
+"""
+HandlerT = TypeVar("HandlerT", bound=Handler)
+
+
+class AdapterApp:
+    """The routes of one adapter. Their paths are written as starlette's: `/orders/{order_id}`.
+
+    A request reaches a handler as it reaches the gateway's own protocols: with a key where keys are configured, within
+    the limits of bodies. Websites' visitors do not reach it. A handler's GatewayError is an error answer.
+    """
+
+    def __init__(self, environment: ProtocolEnvironment) -> None:
+        self.environment = environment
+        self.routes: list[BaseRoute] = []
+
+    def get(self, path: str) -> Callable[[HandlerT], HandlerT]:
+        return self.route(path, "GET")
+
+    def post(self, path: str) -> Callable[[HandlerT], HandlerT]:
+        return self.route(path, "POST")
+
+    def route(self, path: str, *methods: str) -> Callable[[HandlerT], HandlerT]:
+        """A decorator for the handler of these methods."""
+
+        def add(handler: HandlerT) -> HandlerT:
+            endpoint = _HandlerEndpoint(handler, self.environment.streams)
+            self.routes.append(Route(path, endpoint, methods=list(methods)))
+            return handler
+
+        return add
+
+    def add_routes(self, routes: Iterable[BaseRoute]) -> None:
+        """Routes that are ready, such as a protocol's."""
+        self.routes += routes
+
+
+class AdapterRequest(Request):
+    """A request as handlers get it. `data` is the JSON of its body, None where it has none; `read` is the body."""
+
+    data: Any = None
+    read: bytes = b""
+
+    async def json(self) -> Any:
+        return self.data
+
+    async def body(self) -> bytes:
+        return self.read
+
+    async def stream(self) -> AsyncGenerator[bytes]:
+        yield self.read
+
+
+class _HandlerEndpoint:
+    """A handler as an ASGI application, for a route's endpoint."""
+
+    def __init__(self, handler: Handler, streams: OpenStreams) -> None:
+        self._handler = handler
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = AdapterRequest(scope, receive, send)
+        if has_body(request.headers):
+            request.read = await read_body(request)
+            request.data = parsed_json(request.read)
+        with handling(request):
+            try:
+                response = await self._response(await self._answer(request))
+            except ValidationError as error:
+                if error.title != "AgentRequest":  # the handler's own matter
+                    raise
+                raise _refusal(error) from None
+            await response(scope, receive, send)
+
+    async def _answer(self, request: AdapterRequest) -> object:
+        if inspect.isasyncgenfunction(self._handler):
+            return self._handler(request)
+        if inspect.iscoroutinefunction(self._handler):
+            return await self._handler(request)
+        answer = await asyncio.to_thread(self._handler, request)
+        return await answer if inspect.iscoroutine(answer) else answer
+
+    async def _response(self, answer: object) -> Response:
+        if isinstance(answer, Response):
+            return answer
+        if isinstance(answer, AsyncIterable):
+            return await self._stream(answer)
+        if answer is None:
+            return Response(status_code=204)
+        return Response(plain_json(answer), headers={"cache-control": "no-store"}, media_type="application/json")
+
+    async def _stream(self, items: AsyncIterable[object]) -> Response:
+        """The first item is awaited before the answer begins: a failure until then has a status."""
+        streamed = StreamedItems(aiter(items))
+        await streamed.begun()
+        return EventStreamResponse(streamed, self._streams)
+
+
+def _refusal(error: ValidationError) -> InvalidRequestError:
+    """The error (422) for what a handler could not read as a model."""
+    found = [FieldProblem(pointer_to(each["loc"]), each["msg"]) for each in error.errors(include_url=False)]
+    said = "; ".join(f"{dotted(each.pointer) or 'the body'}: {each.detail}" for each in found)
+    return InvalidRequestError(said, problems=found)
