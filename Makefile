@@ -1,16 +1,20 @@
 # make run | test | clients | conformance | check | page | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
 #   make run ARGS="--port 9000"     make test PYTEST_ARGS="-k ag_ui -x"     make benchmark BENCHMARK_ARGS="..."
+#   make test PYTEST_PROCESSES=0    runs the tests in one process
 #   make run PYTHON=python3.12      takes that Python for a new .venv instead of looking for one
 
 PYTHON ?=
 ARGS ?=
 PYTEST_ARGS ?=
+PYTEST_PROCESSES ?= logical
 BENCHMARK_ARGS ?=
 
 BIN = .venv/bin
 CLIENTS = tests/clients/node_modules/.stamp
 FRONT_ENDS = tests/front_ends/node_modules/.stamp
 MICROSOFT = tests/front_ends/.venv/.stamp
+A2A_CLIENTS = tests/a2a_clients/.venv/.stamp
+A2A_TCK = tests/a2a_tck/.venv/.stamp
 OPENAI_CLIENTS = tests/openai_clients/.venv/.stamp tests/openai_clients/node_modules/.stamp
 WEB_DEMO = web-demo/node_modules/.stamp
 PAGE = gateway/page_files/.stamp
@@ -20,6 +24,10 @@ PIP_INSTALL = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.tx
 	$(BIN)/python -m pip install --quiet
 # make builds the page itself: an editable install needs no Node.js for it
 PIP_INSTALL_EDITABLE = AGUI_GATEWAY_WITHOUT_PAGE=1 $(PIP_INSTALL) -e
+
+# In as many processes as there are cores, at most four: each takes one file after the other.
+IN_PROCESSES = --numprocesses=$(PYTEST_PROCESSES) --maxprocesses=4 --dist=loadfile
+PYTEST = $(BIN)/python -m pytest $(if $(findstring no:xdist,$(PYTEST_ARGS)),,$(IN_PROCESSES))
 
 # The system's Node where Vite takes it (a name on PATH proves nothing: it is run), else PyPI's, put into .venv.
 # It trusts the certificates that the system trusts, and without a network it gives up within seconds.
@@ -45,16 +53,16 @@ run: .venv/run-stamp
 test: .venv/dev-stamp $(CLIENTS) $(PAGE)
 	@$(MAKE) --no-print-directory check
 	@$(USE_NODE); cd web-demo && npm test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 # CopilotKit, assistant-ui and Microsoft's client; openai-agents, LangChain, litellm, the Vercel AI SDK and OpenAI's
-# client for JavaScript: as people install them (1.3 GB), before a real gateway
-clients: .venv/dev-stamp $(FRONT_ENDS) $(MICROSOFT) $(OPENAI_CLIENTS)
-	$(BIN)/python -m pytest tests/front_ends tests/openai_clients tests/docs/test_openai_page.py $(PYTEST_ARGS)
+# client for JavaScript; A2A's client of 0.3: as people install them (1.3 GB), before a real gateway
+clients: .venv/dev-stamp $(FRONT_ENDS) $(MICROSOFT) $(OPENAI_CLIENTS) $(A2A_CLIENTS)
+	$(PYTEST) tests/front_ends tests/openai_clients tests/a2a_clients tests/docs/test_openai_page.py $(PYTEST_ARGS)
 
-# the HTTP tests of Open Responses' compliance suite, and its published schemas over every frame
-conformance: .venv/dev-stamp
-	$(BIN)/python -m pytest tests/conformance/test_open_responses.py $(PYTEST_ARGS)
+# the HTTP tests of Open Responses' compliance suite, and its published schemas over every frame; the A2A project's TCK
+conformance: .venv/dev-stamp $(A2A_TCK)
+	$(BIN)/python -m pytest tests/conformance/test_open_responses.py tests/a2a_tck $(PYTEST_ARGS)
 
 page: $(PAGE)
 
@@ -76,7 +84,8 @@ benchmark: .venv/dev-stamp
 
 clean:
 	rm -rf .venv tests/clients/node_modules $(addprefix tests/front_ends/,node_modules build .venv) \
-		$(addprefix tests/openai_clients/,node_modules .venv) web-demo/node_modules gateway/page_files build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+		$(addprefix tests/openai_clients/,node_modules .venv) tests/a2a_clients/.venv tests/a2a_tck/.venv \
+		web-demo/node_modules gateway/page_files build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		.import_linter_cache
 	find gateway tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -125,6 +134,11 @@ $(MICROSOFT): tests/front_ends/requirements.txt | .venv/bin/python
 tests/openai_clients/.venv/.stamp: tests/openai_clients/requirements.txt | .venv/bin/python
 	$(BIN)/python -m venv --clear tests/openai_clients/.venv
 	PIP_DISABLE_PIP_VERSION_CHECK=1 tests/openai_clients/.venv/bin/python -m pip install --quiet --requirement tests/openai_clients/requirements.txt
+	@touch $@
+
+tests/a2a_clients/.venv/.stamp tests/a2a_tck/.venv/.stamp: %/.venv/.stamp: %/requirements.txt | .venv/bin/python
+	$(BIN)/python -m venv --clear $*/.venv
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $*/.venv/bin/python -m pip install --quiet --requirement $*/requirements.txt
 	@touch $@
 
 tests/openai_clients/node_modules/.stamp: tests/openai_clients/package.json tests/openai_clients/package-lock.json

@@ -288,7 +288,7 @@ async def local_gateway(
         finally:
             await client.close()
             stopping = asyncio.create_task(application.stop()) if clock is None else None
-            server.should_exit = True
+            server.end()
             async with asyncio.timeout(DEADLINE_SECONDS):
                 await serving
                 if stopping is not None:
@@ -327,13 +327,16 @@ async def gateway_process(
 
 @contextlib.asynccontextmanager
 async def serving_process(
-    directory: Path, *arguments: str, env: Mapping[str, str] | None = None
+    directory: Path,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "gateway", "serve"),
 ) -> AsyncGenerator[GatewayProcess]:
     """`agui-gateway serve` with these arguments in this directory, until the block is left."""
     log = directory / "gateway.log"
     with log.open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "gateway", "serve", *arguments,
+            sys.executable, *program, *arguments,
             cwd=directory, stdout=asyncio.subprocess.PIPE, stderr=errors,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
         )  # fmt: skip

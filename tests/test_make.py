@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -57,8 +57,10 @@ def programs(directory: Path, *names: str) -> Path:
 
 
 def make(source: Path, *words: str, path: Path) -> subprocess.CompletedProcess[str]:
+    # what these very tests were begun with is not meant for the commands that are planned here
+    around = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ARGS", "PYTEST_PROCESSES")}
     return subprocess.run(
-        ["make", f"BIN={BIN}", *words], cwd=source, env={**os.environ, "PATH": str(path)}, stdin=subprocess.DEVNULL,
+        ["make", f"BIN={BIN}", *words], cwd=source, env={**around, "PATH": str(path)}, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=BUILD_SECONDS,
     )  # fmt: skip
 
@@ -290,3 +292,41 @@ def test_make_asks_for_no_node_to_install_the_gateway(tmp_path: Path) -> None:
     planned = make(source, "--dry-run", "--always-make", "--old-file=.venv/bin/python", ".venv/run-stamp", path=path)
 
     assert "AGUI_GATEWAY_WITHOUT_PAGE=1" in planned.stdout, planned.stderr
+
+
+# --- the tests
+
+
+@needs_make
+@pytest.mark.parametrize("target", ["test", "clients"])
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ((), "-m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile"),
+        (("PYTEST_PROCESSES=0",), "-m pytest --numprocesses=0 --maxprocesses=4 --dist=loadfile"),
+        (("PYTEST_ARGS=-n 3",), "-m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile -n 3"),
+        (("PYTEST_ARGS=-p no:xdist -x",), "-m pytest -p no:xdist -x"),
+    ],
+)
+def test_make_runs_the_tests_in_several_processes_unless_it_is_told_otherwise(
+    target: str, words: Sequence[str], command: str, tmp_path: Path
+) -> None:
+    planned = make(ROOT, "--dry-run", target, *words, path=programs(tmp_path, "make", "sh", "find"))
+
+    [line] = [line for line in planned.stdout.splitlines() if " -m pytest " in line]
+    paths = "tests/front_ends tests/openai_clients tests/a2a_clients tests/docs/test_openai_page.py"
+    options = line.replace(paths, "").split()
+    assert " ".join(options).endswith(command)
+
+
+def test_one_failure_in_several_processes_fails_the_whole_run(tmp_path: Path) -> None:
+    for name, body in (("good", "pass"), ("bad", "assert False, 'on purpose'")):
+        (tmp_path / f"test_{name}.py").write_text(f"def test_{name}():\n    {body}\n")
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-n", "2",
+         "--dist", "loadfile", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=BUILD_SECONDS,
+    )  # fmt: skip
+
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "1 failed, 1 passed" in run.stdout
