@@ -50,8 +50,10 @@ REFUNDING: Final[Mapping[str, Any]] = agent(
     ],
 )  # fmt: skip
 _MODULES: Final = FRONT_ENDS / "node_modules"
-_SNIPPETS: Final = FRONT_ENDS / "build" / "snippets"
-_PAGES: Final = FRONT_ENDS / "build" / "pages"
+# A copy of the pages' sources for each process that runs tests: what they import is written beside them.
+_SOURCES: Final = FRONT_ENDS / "build" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
+_SNIPPETS: Final = _SOURCES / "build" / "snippets"
+_PAGES: Final = _SOURCES / "build" / "pages"
 _QUIET: Final = {"COPILOTKIT_TELEMETRY_DISABLED": "true", "DO_NOT_TRACK": "1"}
 _BUNDLE: Final = (
     "--bundle", "--splitting", "--format=esm", "--loader:.woff2=empty", "--loader:.woff=empty", "--loader:.ttf=empty",
@@ -70,8 +72,10 @@ def written_snippets() -> Path:
     made = "new HttpAgent({ url: `${agents}/assistant/run` })"
     assert made in runtime
     newer = runtime.replace(made, made.replace("HttpAgent", "CopilotKitAgent") + " as never")
-    shutil.rmtree(_SNIPPETS, ignore_errors=True)
+    shutil.rmtree(_SOURCES, ignore_errors=True)
     _SNIPPETS.mkdir(parents=True)
+    for source in (*FRONT_ENDS.glob("*.tsx"), FRONT_ENDS / "tsconfig.json"):
+        shutil.copy(source, _SOURCES)
     (_SNIPPETS / "runtime.ts").write_text(runtime, "utf-8")
     (_SNIPPETS / "agent.ts").write_text(agent, "utf-8")
     (_SNIPPETS / "runtime-1.0.0.ts").write_text(f'import {{ CopilotKitAgent }} from "./agent";\n{newer}', "utf-8")
@@ -86,8 +90,7 @@ def written_snippets() -> Path:
 def bundled_pages() -> Path:
     """The folder with all pages' scripts."""
     written_snippets()
-    shutil.rmtree(_PAGES, ignore_errors=True)
-    _run("esbuild", *_BUNDLE, *sorted(path.name for path in FRONT_ENDS.glob("*.tsx")))
+    _run("esbuild", *_BUNDLE, *sorted(path.name for path in _SOURCES.glob("*.tsx")))
     return _PAGES
 
 
@@ -129,7 +132,7 @@ async def copilotkit_runtime(gateway: str, name: str = "runtime") -> AsyncGenera
 def _run(tool: str, *arguments: str, check: bool = True) -> str:
     ran = subprocess.run(
         [str(find_node()), str(_MODULES / ".bin" / tool), *arguments],
-        cwd=FRONT_ENDS, capture_output=True, text=True, timeout=_BUILD_SECONDS,
+        cwd=_SOURCES, capture_output=True, text=True, timeout=_BUILD_SECONDS,
     )  # fmt: skip
     assert ran.returncode == 0 or not check, ran.stdout + ran.stderr
     return ran.stdout + ran.stderr

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.held_ports import held_port
 from tests.waiting import until_listening
 
 DEMO = str(Path(__file__).with_name("mcp_demo_server.py"))
@@ -15,10 +17,8 @@ DEMO = str(Path(__file__).with_name("mcp_demo_server.py"))
 class HttpDemo:
     """The demo server over HTTP, on a port that stays the same when it is started again."""
 
-    def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+    def __init__(self, port: int) -> None:
+        self.port = port
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         self.process: asyncio.subprocess.Process | None = None
 
@@ -30,3 +30,14 @@ class HttpDemo:
         if self.process is not None and self.process.returncode is None:
             self.process.kill()
             await asyncio.wait_for(self.process.wait(), 10)
+
+
+@asynccontextmanager
+async def mcp_http_demo() -> AsyncGenerator[HttpDemo]:
+    """One that is not started yet, and killed in the end."""
+    with held_port() as port:
+        server = HttpDemo(port)
+        try:
+            yield server
+        finally:
+            await server.kill()

@@ -6,111 +6,20 @@ it cannot say stands in the table of the test.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import httpx
-
 from gateway.openai_api.ids import new_run_id
+from tests.a2a_speaker import A2A_SPEAKERS
+from tests.agent_api_speaker import AGENT_API_SPEAKERS
 from tests.running_gateway import GatewayClient
-from tests.waiting import until_answered
+from tests.told_runs import Question, Speaker, Told, streamed, tool_schema, whole, words
 
 _PICTURE: Final = re.compile(r"\s*!\[[^\]]*\]\(data:([^;]+);base64,([^)]*)\)\s*")
 _NOTE: Final = re.compile(r"(?:\A|\n\n)\[Approval needed\] (.*?) Answer over .*\Z", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a client understood of one run.
-
-    `text` has all of the assistant's words, with single spaces between them. `backend` are the calls that the gateway
-    ran: name, arguments, result. `pending` are the client's own: name and arguments. `media` are media types with data.
-    `questions` are what a person is asked. `outcome`: `completed`, `client_tools`, `asks`, `length`, `cancelled` or
-    `failed`; `error` is the code of a failure.
-    """
-
-    text: str = ""
-    refusal: str = ""
-    reasoning: str = ""
-    backend: tuple[tuple[str, str, str], ...] = ()
-    pending: tuple[tuple[str, str], ...] = ()
-    media: tuple[tuple[str, str], ...] = ()
-    questions: tuple[str, ...] = ()
-    outcome: str = "completed"
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A user's message to an agent. `id` is unique; `tools` are the client's, as names. `cancel`: once the run has
-    said something, somebody cancels it.
-    """
-
-    agent_id: str
-    text: str
-    id: str
-    tools: tuple[str, ...] = ()
-    cancel: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Speaker:
-    """`ask` gives what the client of a protocol was told."""
-
-    protocol: str
-    form: str
-    ask: Callable[[GatewayClient, Question], Any]
-
-    @property
-    def name(self) -> str:
-        return f"{self.protocol} {self.form}"
-
-
-def words(text: str) -> str:
-    """The text with single spaces: protocols part texts in ways of their own."""
-    return " ".join(text.split())
-
-
-# --- asking --------------------------------------------------------------------------------------------------------
-
-
-async def _streamed(
-    gateway: GatewayClient, path: str, body: Mapping[str, Any], question: Question, run_id: str
-) -> bytes:
-    """The whole answer. A run that is to be cancelled has said `part` before."""
-    answer = b""
-    async with gateway.http.stream("POST", path, json=body, headers={"Idempotency-Key": question.id}) as response:
-        asked = False
-        async for piece in response.aiter_raw():
-            answer += piece
-            if question.cancel and not asked and b"part" in answer:
-                asked = True
-                await _cancel(gateway, run_id)
-        assert response.status_code == 200, answer
-    return answer
-
-
-async def _whole(gateway: GatewayClient, path: str, body: Mapping[str, Any], question: Question, run_id: str) -> Any:
-    """Status and JSON of one answer."""
-    sending = asyncio.create_task(gateway.http.post(path, json=body, headers={"Idempotency-Key": question.id}))
-    if question.cancel:
-        await until_answered(lambda: gateway.http.get(f"/runs/{run_id}"), _is_running)
-        await _cancel(gateway, run_id)
-    answer: httpx.Response = await sending
-    return answer.status_code, answer.json()
-
-
-def _is_running(answer: httpx.Response) -> bool:
-    return answer.status_code == 200 and answer.json()["status"] == "running"
-
-
-async def _cancel(gateway: GatewayClient, run_id: str) -> None:
-    answer = await gateway.http.post(f"/runs/{run_id}/cancel")
-    assert answer.status_code in (200, 202), answer.text
 
 
 def _data(answer: bytes) -> Iterator[Any]:
@@ -118,10 +27,6 @@ def _data(answer: bytes) -> Iterator[Any]:
     lines = [line[6:] for line in answer.split(b"\n") if line.startswith(b"data: ")]
     assert lines.index(b"[DONE]") == len(lines) - 1
     return map(json.loads, lines[:-1])
-
-
-def _schema() -> dict[str, Any]:
-    return {"type": "object", "properties": {"question": {"type": "string"}}}
 
 
 # --- AG-UI ---------------------------------------------------------------------------------------------------------
@@ -133,10 +38,10 @@ async def _ask_ag_ui(gateway: GatewayClient, question: Question) -> Told:
         "runId": f"run-{question.id}",
         "protocolVersion": "1.0",
         "messages": [{"id": f"user-{question.id}", "role": "user", "content": question.text}],
-        "tools": [{"name": name, "description": "Asks.", "parameters": _schema()} for name in question.tools],
+        "tools": [{"name": name, "description": "Asks.", "parameters": tool_schema()} for name in question.tools],
     }
     path, run_id = f"/agents/{question.agent_id}/run", body["runId"]
-    answer = await _streamed(gateway, path, body, question, str(run_id))
+    answer = await streamed(gateway, path, body, question, str(run_id))
     events = [json.loads(line[6:]) for line in answer.split(b"\n") if line.startswith(b"data: ")]
     return told_by_ag_ui(events)
 
@@ -206,7 +111,7 @@ def _end_of_ag_ui(told: Told, last: Mapping[str, Any], heard: _Heard) -> Told:
 
 def _chat_body(question: Question, *, stream: bool) -> dict[str, Any]:
     tools = [
-        {"type": "function", "function": {"name": name, "description": "Asks.", "parameters": _schema()}}
+        {"type": "function", "function": {"name": name, "description": "Asks.", "parameters": tool_schema()}}
         for name in question.tools
     ]
     return {
@@ -219,12 +124,12 @@ def _chat_body(question: Question, *, stream: bool) -> dict[str, Any]:
 
 async def _ask_chat_stream(gateway: GatewayClient, question: Question) -> Told:
     body, run_id = _chat_body(question, stream=True), new_run_id("chatcmpl-", question.id)
-    return told_by_chat_stream([*_data(await _streamed(gateway, "/v1/chat/completions", body, question, run_id))])
+    return told_by_chat_stream([*_data(await streamed(gateway, "/v1/chat/completions", body, question, run_id))])
 
 
 async def _ask_chat_body(gateway: GatewayClient, question: Question) -> Told:
     body, run_id = _chat_body(question, stream=False), new_run_id("chatcmpl-", question.id)
-    status, answer = await _whole(gateway, "/v1/chat/completions", body, question, run_id)
+    status, answer = await whole(gateway, "/v1/chat/completions", body, question, run_id)
     if status != 200:
         return _failed(answer["error"]["code"])
     (choice,) = answer["choices"]
@@ -273,7 +178,8 @@ def _failed(code: str) -> Told:
 
 def _responses_body(question: Question, *, stream: bool) -> dict[str, Any]:
     tools = [
-        {"type": "function", "name": name, "description": "Asks.", "parameters": _schema()} for name in question.tools
+        {"type": "function", "name": name, "description": "Asks.", "parameters": tool_schema()}
+        for name in question.tools
     ]
     return {
         "model": question.agent_id,
@@ -285,26 +191,26 @@ def _responses_body(question: Question, *, stream: bool) -> dict[str, Any]:
 
 async def _ask_responses_stream(gateway: GatewayClient, question: Question) -> Told:
     body, run_id = _responses_body(question, stream=True), new_run_id("resp_", question.id)
-    return told_by_responses_stream([*_data(await _streamed(gateway, "/v1/responses", body, question, run_id))])
+    return told_by_responses_stream([*_data(await streamed(gateway, "/v1/responses", body, question, run_id))])
 
 
 async def _ask_responses_end(gateway: GatewayClient, question: Question) -> Told:
     """What a client knows that looks at a stream's last event alone."""
     body, run_id = _responses_body(question, stream=True), new_run_id("resp_", question.id)
-    events = [*_data(await _streamed(gateway, "/v1/responses", body, question, run_id))]
+    events = [*_data(await streamed(gateway, "/v1/responses", body, question, run_id))]
     return told_by_response(events[-1]["response"])
 
 
 async def _ask_responses_body(gateway: GatewayClient, question: Question) -> Told:
     body, run_id = _responses_body(question, stream=False), new_run_id("resp_", question.id)
-    status, answer = await _whole(gateway, "/v1/responses", body, question, run_id)
+    status, answer = await whole(gateway, "/v1/responses", body, question, run_id)
     return told_by_response(answer) if status == 200 else _failed(answer["error"]["code"])
 
 
 async def _ask_responses_later(gateway: GatewayClient, question: Question) -> Told:
     """What a client is told that asks for the Response once it is there."""
     body, run_id = _responses_body(question, stream=False), new_run_id("resp_", question.id)
-    await _whole(gateway, "/v1/responses", body, question, run_id)
+    await whole(gateway, "/v1/responses", body, question, run_id)
     return told_by_response(await gateway.get(f"/v1/responses/{run_id}"))
 
 
@@ -377,4 +283,6 @@ SPEAKERS: Final[tuple[Speaker, ...]] = (
     Speaker("Responses", "stream's end", _ask_responses_end),
     Speaker("Responses", "body", _ask_responses_body),
     Speaker("Responses", "GET", _ask_responses_later),
+    *A2A_SPEAKERS,
+    *AGENT_API_SPEAKERS,
 )

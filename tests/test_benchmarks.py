@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.benchmarks.measurements import Amount, Row, percentile
 from tests.benchmarks.provider_client import REQUEST, open_model
 from tests.benchmarks.provider_wires import WIRES, Wire, wire_of, word
 from tests.benchmarks.providers import ProviderBenchmarks, ProviderPlan
-from tests.benchmarks.scenarios import Benchmarks, Plan, check_answers, running_servers
+from tests.benchmarks.scenarios import MEASUREMENTS, Benchmarks, Plan, check_answers, running_servers
 from tests.benchmarks.server_process import Cores, server_process
 from tests.local_certificate import tls_contexts, write_certificate
 
@@ -34,6 +35,13 @@ TINY = Plan(
     idle_streams=3,
     idle_seconds=0.01,
 )
+GROUPS = (
+    (("text", "tool", "history", "upstream", "first", "concurrency", "length"), 11),
+    (("start", "stored", "collected"), 3),
+    (("idle",), 4),
+    (("ml_commons", "openai"), 20),
+)
+"""What is measured together, and how many rows it gives: no test starts more than six gateways."""
 
 
 async def test_both_sides_send_the_same_number_of_events(tmp_path: Path) -> None:
@@ -44,13 +52,20 @@ async def test_both_sides_send_the_same_number_of_events(tmp_path: Path) -> None
     assert counts["/relay/200-0"] == 202  # the deltas, the reason, [DONE]
 
 
-async def test_every_measurement_gives_its_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("names", "count"), GROUPS, ids=[names[0] for names, _ in GROUPS])
+async def test_every_measurement_gives_its_rows(names: Sequence[str], count: int, tmp_path: Path) -> None:
     rows: list[Row] = []
     async with running_servers(tmp_path, NO_PINNING) as servers:
-        await Benchmarks(servers, TINY, rows.append).run()
-    assert len({row.name for row in rows}) == len(rows) == 38
+        benchmarks = Benchmarks(servers, TINY, rows.append)
+        for name in names:
+            await MEASUREMENTS[name](benchmarks)
+    assert len({row.name for row in rows}) == len(rows) == count
     judged = [row for row in rows if "idle" not in row.name]
     assert all(row.gateway > 0 and row.bare > 0 for row in judged), rows
+
+
+def test_every_measurement_is_in_one_group() -> None:
+    assert [name for names, _ in GROUPS for name in names] == [*MEASUREMENTS]
 
 
 async def test_only_what_is_named_is_measured(tmp_path: Path) -> None:
@@ -63,9 +78,9 @@ async def test_only_what_is_named_is_measured(tmp_path: Path) -> None:
 def test_each_renderer_is_measured_beside_that_of_ag_ui() -> None:
     rows: list[Row] = []
     renderers.run(rows.append, rounds=1)
-    assert len({row.name for row in rows}) == len(rows) == 12
+    assert len({row.name for row in rows}) == len(rows) == 4 * len(renderers.RENDERERS) == 28
     assert all(row.bare > 0 and row.gateway > 0 for row in rows)
-    assert {row.target for row in rows if row.unit == "bytes"} == {"the words 1 times", "the words 5 times"}
+    assert {row.target for row in rows if row.unit == "bytes"} == {f"the words {times} times" for times in (1, 4, 5)}
 
 
 async def test_the_worst_schemas_are_measured_beside_their_ceiling() -> None:

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from gateway import __version__
 from gateway.configuration.sections import ServerSection
 from gateway.settings import Flags, load_settings
 from tests.dockerfile_steps import Image, build, ignored, read_dockerfile, read_patterns, why_not
+from tests.held_ports import held_port
 from tests.running_gateway import DEADLINE_SECONDS, parse_frames, run_body
 
 ROOT = Path(__file__).parent.parent
@@ -129,11 +129,9 @@ needs_mounts = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        number: int = listener.getsockname()[1]
-    return number
+def port() -> Iterator[int]:
+    with held_port() as port:
+        yield port
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import yaml
 from gateway.configuration.sections import ServerSection
 from gateway.page import WebPage, read_page
 from gateway.server.connection import Connection
+from tests.held_ports import held_port
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.running_gateway import (
     DEADLINE_SECONDS,
@@ -167,18 +167,19 @@ async def proxied(
     certificate = write_certificate(directory / "certificate.pem", "localhost")
     async with local_gateway(directory, agents, page=page, server=server) as gateway:
         upstream = urlsplit(gateway.client.base_url).netloc
-        place = Place(directory, free_port(), free_port(), upstream, certificate)
-        async with running(write_proxy(place), place):
-            client = GatewayClient(f"https://localhost:{place.port}")
-            await client.close()
-            trusting = tls_contexts(certificate)[1]
-            client.http = httpx.AsyncClient(
-                base_url=client.base_url, timeout=DEADLINE_SECONDS, trust_env=False, verify=trusting
-            )
-            try:
-                yield Proxied(client, gateway, place)
-            finally:
+        with held_port() as port, held_port() as plain_port:
+            place = Place(directory, port, plain_port, upstream, certificate)
+            async with running(write_proxy(place), place):
+                client = GatewayClient(f"https://localhost:{place.port}")
                 await client.close()
+                trusting = tls_contexts(certificate)[1]
+                client.http = httpx.AsyncClient(
+                    base_url=client.base_url, timeout=DEADLINE_SECONDS, trust_env=False, verify=trusting
+                )
+                try:
+                    yield Proxied(client, gateway, place)
+                finally:
+                    await client.close()
 
 
 @asynccontextmanager
@@ -200,13 +201,6 @@ async def running(command: list[str], place: Place) -> AsyncGenerator[None]:
             await process.wait()
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port
-
-
 # --- streams
 
 
@@ -218,7 +212,7 @@ async def test_a_stream_that_was_cut_off_does_not_look_whole(
     streams alike.)
     """
     async with (
-        proxied(write_proxy, tmp_path, agent("slow", HANGING)) as through,
+        proxied(write_proxy, tmp_path, agent("slow", HANGING), drain_seconds=0) as through,
         through.client.stream("slow", run_body("hi", run_id="r1")) as stream,
     ):
         await stream.until("TEXT_MESSAGE_CONTENT")

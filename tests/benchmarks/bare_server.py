@@ -75,7 +75,13 @@ def main() -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(
-        BareServer(frames, sys.argv[2]), http="httptools", ws="none", lifespan="off", log_config=None, access_log=False
+        BareServer(frames, sys.argv[2]),
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=0,  # its ticks go on when nobody hears them any more
     )
     uvicorn.Server(config).run([listener])
 

@@ -11,8 +11,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from gateway.a2a.dialects import Dialect
+from gateway.a2a.ids import new_context_id, new_task_id
+from gateway.a2a.renderer import TaskRenderer
+from gateway.a2a.tasks import TaskFold
 from gateway.ag_ui.events import Renderer as AgUiRenderer
 from gateway.ag_ui.peer import PeerProfile
+from gateway.agent_api.output import ResponseForm as AgentApiForm
+from gateway.agent_api.renderer import ResponseRenderer
 from gateway.events import (
     Completed,
     Event,
@@ -61,10 +67,28 @@ def _responses(run: RunStarted) -> Render:
     return lambda events, first: b"".join(response.render(events, first))
 
 
+def _agent_api(run: RunStarted) -> Render:
+    response = ResponseRenderer(AgentApiForm(run.run_id, run.thread_id, 1_700_000_000), ended_at=time.time)
+    return lambda events, first: b"".join(response.render(events, first))
+
+
+def _a2a(dialect: Dialect, envelope: bytes | None) -> Callable[[RunStarted], Render]:
+    def renderer(run: RunStarted) -> Render:
+        # a context and a task have ids of their own form, which stand in every frame
+        task = TaskRenderer(TaskFold(new_task_id(), new_context_id()), dialect, envelope=envelope)
+        return lambda events, first: b"".join(task.render(events, first))
+
+    return renderer
+
+
 RENDERERS: Final[Mapping[str, Callable[[RunStarted], Render]]] = {
     "ml-commons' chunks": _ml_commons,
     "Chat Completions": _chat,
     "Responses": _responses,
+    "Agent API": _agent_api,
+    "A2A 1.0 over JSON-RPC": _a2a(Dialect.V1, b"1"),
+    "A2A 1.0 over REST": _a2a(Dialect.V1, None),
+    "A2A 0.3": _a2a(Dialect.V03, b"1"),
 }
 
 

@@ -130,7 +130,7 @@ async def test_an_appended_message_is_refused_too_where_its_writer_had_not_seen_
 
 
 async def test_a_stale_tab_does_not_cancel_the_run_under_way(tmp_path: Path) -> None:
-    async with local_gateway(tmp_path, AGENTS) as gateway:
+    async with local_gateway(tmp_path, AGENTS, server={"drain_seconds": 0}) as gateway:
         thread = Thread(gateway, "superseding")
         await thread.ask([user("quick", "u1")])
         known = await thread.now()

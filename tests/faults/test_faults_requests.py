@@ -270,5 +270,5 @@ async def test_many_runs_leave_no_task_and_no_run_behind(tmp_path: Path) -> None
             assert not runner._lines
             running = [task for task in asyncio.all_tasks() if task.get_name().startswith("run ")]
             assert all(task.done() for task in running)
-            assert len(gateway.application.streams) == 0
+            await until(lambda: not len(gateway.application.streams))
         await check_ended(gateway, "run-4-19", "completed")

@@ -274,7 +274,7 @@ async def test_a_stream_whose_model_only_thinks_gets_them_too(tmp_path: Path) ->
     thoughts = {"reasoning": "hm ", "repeat": 400, "delta_seconds": 0.03}
     thinking = agent("thinking", scripted([thoughts, {"text": "done"}]))
     async with (
-        ml_gateway(tmp_path, [thinking], server={"heartbeat_seconds": 0.1}) as ml,
+        ml_gateway(tmp_path, [thinking], server={"heartbeat_seconds": 0.1, "drain_seconds": 0}) as ml,
         ml.http.stream("POST", path_of("thinking"), json={"input": "hi"}) as answer,
     ):
         seen = b""

@@ -12,9 +12,13 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
+from tests.a2a_speaker import V1, message, told_by_task
+from tests.agent_api_speaker import process_body
+from tests.agent_api_speaker import told_by_response as told_by_agent_api
 from tests.case_tools import PIXEL
-from tests.protocol_speakers import SPEAKERS, Question, Speaker, Told, told_by_ag_ui, told_by_response, words
+from tests.protocol_speakers import SPEAKERS, told_by_ag_ui, told_by_response
 from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
+from tests.told_runs import Question, Speaker, Told, words
 
 _ADD: Final = {"type": "PythonTool", "parameters": {"function": "tests.case_tools:add"}}
 _REFUND: Final = {"type": "PythonTool", "parameters": {"function": "tests.case_tools:refund"}, "approval": "always"}
@@ -155,6 +159,28 @@ CANNOT_SAY: Final = (
         {"text": ""},
         "a run that failed is answered with an error in place of the Response",
     ),
+    Difference(
+        "Agent API",
+        "",
+        ("approval",),
+        {"questions": ("refund",)},
+        "its question is a message with the tool's name and arguments, without words",
+    ),
+    Difference(
+        "Agent API",
+        "stream",
+        ("retraction",),
+        {"text": "A secret."},
+        "a delta cannot be taken back: the completed content, its message and the response have what replaces it",
+    ),
+    *(
+        Difference("A2A", form, scripts, said, "what goes on besides is told by the messages of a stream's statuses")
+        for form in ("body", "body of 0.3", "GET")
+        for scripts, said in (
+            (("reasoning",), {"reasoning": ""}),
+            (("backend tool", "parallel tools", "backend and client tools"), {"backend": ()}),
+        )
+    ),
 )
 
 
@@ -254,6 +280,22 @@ class Talk:
         assert answer["conversation"] == {"id": self.thread_id}
         return told_by_response(answer).text
 
+    async def _say_a2a(self, text: str) -> str:
+        """A new task in the same context."""
+        params = message(text, f"message-{len(self.shown)}", contextId=self.thread_id)
+        task = (await self._post("/agents/talks/a2a/message:send", params, V1))["task"]
+        self.response_id = task["id"]
+        assert task["contextId"] == self.thread_id
+        return told_by_task(task).text
+
+    async def _say_agent_api(self, text: str) -> str:
+        response = await self._post(
+            "/agents/talks/process", process_body(text, session_id=self.thread_id, stream=False), {}
+        )
+        self.response_id = response["id"]
+        assert response["session_id"] == self.thread_id
+        return told_by_agent_api(response).text
+
     async def _post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
         answer = await self.gateway.client.http.post(path, json=body, headers=headers)
         assert answer.status_code == 200, answer.text
@@ -261,12 +303,16 @@ class Talk:
 
     async def messages(self) -> list[dict[str, Any]]:
         """The thread's, as AG-UI's clients have them."""
-        page = await self.gateway.client.get(f"/threads/{self.thread_id}/messages?limit=100")
+        page = await self.gateway.client.get(f"/threads/{self.thread_id}/messages?limit=200")
         messages: list[dict[str, Any]] = page["messages"]
         return messages
 
 
-_TURNS: Final = ("ag_ui", "chat", "response", "ag_ui", "conversation", "chat", "chat", "response", "ag_ui")
+_TURNS: Final = (
+    *("ag_ui", "chat", "response", "ag_ui", "conversation", "chat", "chat", "response", "ag_ui"),
+    *("a2a", "response", "a2a", "chat", "a2a", "conversation", "a2a", "a2a", "ag_ui"),
+    *("agent_api", "response", "agent_api", "chat", "agent_api", "agent_api", "a2a", "agent_api", "ag_ui"),
+)
 
 
 async def test_a_thread_goes_on_whatever_protocol_its_next_turn_comes_by(tmp_path: Path) -> None:

@@ -120,6 +120,20 @@ ENDPOINTS = {
     *((method, "/v1/conversations/{conversation}") for method in ("get", "post", "delete")),
     *((method, "/v1/conversations/{conversation}/items") for method in ("get", "post")),
     *((method, "/v1/conversations/{conversation}/items/{itemId}") for method in ("get", "delete")),
+    ("get", "/.well-known/agent-card.json"),
+    ("post", "/a2a"),
+    ("post", "/a2a/message:send"),
+    ("post", "/a2a/message:stream"),
+    ("get", "/a2a/tasks"),
+    ("get", "/a2a/tasks/{taskId}"),
+    *(("post", f"/a2a/tasks/{{taskId}}:{each}") for each in ("cancel", "subscribe")),
+    *((method, "/a2a/tasks/{taskId}/pushNotificationConfigs") for method in ("get", "post")),
+    *((method, "/a2a/tasks/{taskId}/pushNotificationConfigs/{configId}") for method in ("get", "delete")),
+    ("get", "/a2a/extendedAgentCard"),
+    ("post", "/process"),
+    ("post", "/agents/{agentId}/process"),
+    ("get", "/process/{responseId}"),
+    ("post", "/process/{responseId}/cancel"),
     ("post", "/visitors"),
     ("get", "/healthz"),
     ("get", "/readyz"),
@@ -128,6 +142,13 @@ ENDPOINTS = {
 }
 
 ALIAS = "/compatible-mode/v1"  # of all that is below /v1; the document says so in words
+A2A_OF_AGENTS = "/agents/{agentId}/a2a"  # each agent has all that the default one has; the document says so in words
+A2A_ALIASES = {
+    ("post", "/a2a/"),
+    ("get", "/a2a/tasks/{taskId}:subscribe"),
+    *(("get", f"{where}/.well-known/agent{each}.json") for where in ("", "/a2a") for each in ("", "-card")),
+    ("get", "/agents/{agentId}/.well-known/agent-card.json"),
+} - {("get", "/.well-known/agent-card.json")}
 # what browsers show; its shape is nobody's contract
 
 
@@ -152,13 +173,13 @@ def test_every_endpoint_is_in_the_document() -> None:
 def test_every_operation_says_how_it_fails() -> None:
     for (method, path), operation in operations().items():
         if operation.get("security") == []:
-            assert path in ("/healthz", "/readyz", "/openapi.json")
+            assert path in ("/healthz", "/readyz", "/openapi.json", "/.well-known/agent-card.json")
             continue
         assert {"401", "403"} <= set(operation["responses"])
         if "requestBody" in operation:
             invalid = (
-                {"400"} if path.startswith(("/_", "/v1/")) else {"400", "422"}
-            )  # OpenSearch and OpenAI know no 422
+                {"400"} if path.startswith(("/_", "/v1/", "/a2a")) else {"400", "422"}
+            )  # OpenSearch, OpenAI and A2A know no 422
             assert {*invalid, "413", "415"} <= set(operation["responses"]), f"{method} {path}"
         if "{" in path and method not in ("delete", "put"):  # what a PUT does not find it makes
             assert "404" in operation["responses"]
@@ -182,6 +203,12 @@ def test_every_answer_carries_a_request_id_and_every_stream_is_one() -> None:
         "/v1/chat/completions",
         "/v1/responses",
         "/v1/responses/{responseId}",
+        "/a2a",
+        "/a2a/message:stream",
+        "/a2a/tasks/{taskId}:subscribe",
+        "/process",
+        "/agents/{agentId}/process",
+        "/process/{responseId}",
     }
 
 
@@ -330,7 +357,10 @@ def test_the_document_and_the_routes_agree(application: Application) -> None:
     assert {(method, path.removeprefix(ALIAS)) for method, path in aliases} == {
         (method, path.removeprefix("/v1")) for method, path in ENDPOINTS if path.startswith("/v1/")
     }
-    assert served - aliases == ENDPOINTS
+    of_agents = {(method, path) for method, path in served if path.startswith(A2A_OF_AGENTS)}
+    of_default = {(method, path) for method, path in served if path.startswith("/a2a")}
+    assert {(method, path.removeprefix("/agents/{agentId}")) for method, path in of_agents} == of_default
+    assert served - aliases - of_agents - A2A_ALIASES == ENDPOINTS
 
 
 async def test_what_is_answered_has_the_documented_shape(application: Application) -> None:

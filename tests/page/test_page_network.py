@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 import time
 from collections.abc import AsyncGenerator, Sequence
 from itertools import chain
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Browser, expect
 
+from tests.held_ports import held_port
 from tests.movable_clock import MovableClock
 from tests.page_browser import PHONE, built_page, paced, screen, shown_page, tell
 from tests.running_gateway import (
@@ -160,10 +160,9 @@ async def test_a_server_that_is_killed_in_mid_answer_is_waited_for_and_what_it_l
         {"when": {}, "response": [{"text": "You said: {{user}}"}]},
     ]
     assert built_page().is_built
-    configuration = write_configuration(
-        tmp_path, [agent("talker", scripted(rules=rules))], server={"port": free_port()}
-    )
     async with contextlib.AsyncExitStack() as stack:
+        port = stack.enter_context(held_port())
+        configuration = write_configuration(tmp_path, [agent("talker", scripted(rules=rules))], server={"port": port})
         first = await stack.enter_async_context(gateway_process(configuration))
         shown = await stack.enter_async_context(
             screen(browser, f"{first.client.base_url}/", size=PHONE, expected=[FAILED_TO_LOAD])
@@ -208,12 +207,6 @@ async def test_a_server_that_is_away_when_the_page_is_opened_is_asked_again(brow
 
 
 # --- ways to a gateway
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @contextlib.asynccontextmanager

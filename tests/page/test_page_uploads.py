@@ -122,6 +122,7 @@ async def test_a_drop_says_where_and_words_are_pasted_as_words(browser: Browser,
 async def test_files_stay_with_a_message_that_is_said_differently(browser: Browser, tmp_path: Path) -> None:
     async with shown_page(browser, tmp_path, [THANKS]) as screen:
         await screen.page.get_by_test_id("file-input").set_input_files([file("dot.png", "image/png", PIXEL)])
+        await expect(chips(screen)).to_have_count(1)
         await screen.ask("What is this?")
         picture = screen.conversation.get_by_role("img", name="Attachment: dot.png")
         await expect(picture).to_be_visible()

@@ -16,8 +16,8 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.asgi_server import serving
+from tests.held_ports import held_port
 from tests.host_site import ECHO, TAG, WORDS, Site, neighbours, somebody, visit
-from tests.page.test_page_network import free_port
 from tests.running_gateway import agent, gateway_process, scripted, write_configuration
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -201,10 +201,11 @@ async def test_a_visitor_whose_gateway_is_killed_in_mid_answer_is_the_same_visit
     site = Site()
     async with contextlib.AsyncExitStack() as stack:
         site.origin = f"http://127.0.0.1:{await stack.enter_async_context(serving(site))}"
+        port = stack.enter_context(held_port())
         configuration = write_configuration(
             tmp_path,
             [agent("echo", scripted(rules=rules))],
-            server={"port": free_port(), "publishable_keys": [{**KEY, "origins": [site.origin]}]},
+            server={"port": port, "publishable_keys": [{**KEY, "origins": [site.origin]}]},
         )
         first = await stack.enter_async_context(gateway_process(configuration))
         site.gateway = first.client.base_url

@@ -17,7 +17,7 @@ import pytest
 
 from gateway.server.pid_file import pid_file, serving_pid
 from gateway.server.reload_outcome import outcome_file
-from gateway.settings import Flags, load_settings
+from gateway.settings import Flags, load_settings, needing_restart
 from tests.running_gateway import (
     DEADLINE_SECONDS,
     GatewayProcess,
@@ -194,6 +194,20 @@ async def test_an_agent_that_is_the_same_keeps_what_it_has_open(tmp_path: Path) 
         assert changes == {"added": [], "changed": list(others), "removed": []}
         assert agents["same"] is before["same"]
         assert [id for id in others if agents[id] is before[id]] == []
+
+
+async def test_the_agent_for_requests_that_name_none_may_change(tmp_path: Path) -> None:
+    chosen = {"default_agent": "b"}
+    async with local_gateway(tmp_path, [agent("a", HELLO), agent("b", HELLO)], server=chosen) as gateway:
+        application = gateway.application
+        assert application.driver.agents.default == "b"
+        file = write_configuration(tmp_path, [agent("a", HELLO), agent("c", HELLO)], server={"default_agent": "c"})
+        settings = load_settings(Flags(config=file), environ={})
+        assert "server.default_agent" not in needing_restart(application.settings, settings)
+        changes = application.take_over(settings.agents, settings.server.default_agent)
+        assert changes == {"added": ["c"], "changed": [], "removed": ["b"], "default": ["c"]}
+        assert application.driver.agents.default == "c"
+        assert "default" not in application.take_over(settings.agents, "c")
 
 
 # --- the command

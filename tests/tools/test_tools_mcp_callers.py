@@ -17,7 +17,7 @@ from gateway.http_client.endpoint_policy import EndpointPolicy
 from gateway.messages import JsonValue, TextBlock
 from gateway.tool import SharedState, Toolbox, ToolContext, ToolEnvironment
 from gateway.tools.mcp_server import TOOL_TYPE
-from tests.mcp_http_demo import HttpDemo
+from tests.mcp_http_demo import mcp_http_demo
 from tests.stub_internet import PUBLIC
 
 CONTEXT = ToolContext("call_1", "owner", "thread_1", "run_1", "agent_1", SharedState(None))
@@ -53,9 +53,8 @@ async def opened(
 
 
 async def test_tools_behind_a_trusted_url_are_found_and_called() -> None:
-    server = HttpDemo()
-    await server.start()
-    try:
+    async with mcp_http_demo() as server:
+        await server.start()
         async with opened(server.port, url=f"http://localhost:{server.port}/mcp", headers={"X-Key": "k"}) as (
             box,
             reached,
@@ -63,8 +62,6 @@ async def test_tools_behind_a_trusted_url_are_found_and_called() -> None:
             tools = {tool.spec.name: tool for tool in await box.tools()}
             assert await tools["add"].call({"a": 1, "b": 2}, CONTEXT) == (TextBlock("3"),)
         assert set(reached) == {PUBLIC}
-    finally:
-        await server.kill()
 
 
 async def test_a_name_that_leads_inside_is_not_reached() -> None:

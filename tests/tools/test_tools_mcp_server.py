@@ -22,7 +22,7 @@ from gateway.messages import AudioBlock, ContentBlock, DocumentBlock, ImageBlock
 from gateway.tool import SharedState, Tool, Toolbox, ToolContext, ToolEnvironment
 from gateway.tools.mcp_server import TOOL_TYPE
 from tests.local_listener import listening, port_of
-from tests.mcp_http_demo import DEMO, HttpDemo
+from tests.mcp_http_demo import DEMO, HttpDemo, mcp_http_demo
 from tests.movable_clock import MovableClock
 from tests.waiting import until, until_answered, until_outside
 
@@ -319,9 +319,8 @@ class TestRoughServers:
 
 @pytest.fixture
 async def http_demo() -> AsyncIterator[HttpDemo]:
-    server = HttpDemo()
-    yield server
-    await server.kill()
+    async with mcp_http_demo() as server:
+        yield server
 
 
 class TestHttp:
@@ -352,8 +351,10 @@ class TestHttp:
             await until(box.problem)
             assert await box.tools() == ()
 
-    async def test_a_server_that_is_not_there_leaves_the_agent_without_its_tools(self, clock: MovableClock) -> None:
-        async with opened(clock, url=HttpDemo().url) as box:
+    async def test_a_server_that_is_not_there_leaves_the_agent_without_its_tools(
+        self, clock: MovableClock, http_demo: HttpDemo
+    ) -> None:
+        async with opened(clock, url=http_demo.url) as box:
             assert await connected(box) == {}
             assert box.problem() == "the MCP server 'demo' is not connected: no server can be reached at its URL"
 
