@@ -12,6 +12,7 @@ from gateway.store import Store
 from tests.a2a_scene import A2AScene, a2a_gateway, of_agent, results, said, sent, state_of, words_of
 from tests.openai_scene import AGENTS
 from tests.running_gateway import DEADLINE_SECONDS, OpenStream, parts_with_store, run_body
+from tests.waiting import until_answered
 
 AT_ONCE = {"returnImmediately": True}
 
@@ -33,6 +34,13 @@ async def _first(stream: OpenStream, count: int) -> list[Any]:
         while len(stream.frames) < count:
             assert await stream.read(), "it ended"
     return results(stream.frames)
+
+
+async def _attached(a2a: A2AScene) -> float:
+    """How often somebody has come to watch a run that was under way."""
+    lines = (await a2a.http.get("/metrics")).text.splitlines()
+    name = 'agui_gateway_resume_total{result="attached"} '
+    return next((float(line.removeprefix(name)) for line in lines if line.startswith(name)), 0)
 
 
 # --- reading
@@ -211,8 +219,10 @@ async def test_a_task_that_is_canceled_while_another_begins_in_its_context_leave
             await store.asked.wait()
             cancels = [group.create_task(a2a.call("CancelTask", {"id": waiting["id"]}))]
             await a2a.until(waiting["id"], "SUBMITTED", "CANCELED")
-            cancels.append(group.create_task(a2a.call("CancelTask", {"id": waiting["id"]})))
             assert state_of(await a2a.task(waiting["id"])) == "SUBMITTED", "its turn has not come"
+            attached = await _attached(a2a)
+            cancels.append(group.create_task(a2a.call("CancelTask", {"id": waiting["id"]})))
+            await until_answered(lambda: _attached(a2a), lambda count: count > attached)
             store.free.set()
         assert [state_of(each.result()) for each in cancels] == ["CANCELED", "CANCELED"]
         thread = await a2a.gateway.application.store.load_thread("local", waiting["contextId"])
