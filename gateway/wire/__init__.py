@@ -1,1 +1,13 @@
-"""Formats that several parts share, and formats without a maintained package. Pure."""
+"""Formats that several parts share, and formats without a maintained package. Pure.
+
+strict_json   JSON as clients send it, and as every reader accepts it
+lenient_json  JSON as model providers write it
+json_pointer  where something stands in a JSON document
+tool_schema   schemas as providers accept them
+schema_cost   what a JSON Schema costs a validator
+pattern_cost  what a regular expression costs
+media_bytes   facts about a medium's bytes
+stand_ins     texts in place of what a provider refuses
+mounts        a request to an application below a prefix
+log_counts    many items of one kind as the fields of one log line
+"""
