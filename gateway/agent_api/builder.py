@@ -15,9 +15,21 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 from uuid import uuid4
 
-from gateway.agent_api.content_builder import ContentBuilder, read_content, said_by
+from gateway.agent_api.content_builder import ContentBuilder, expect_json, said_by
 from gateway.agent_api.grammar import MessageState, ProtocolStateError, ResponseState
-from gateway.agent_api.schemas import AgentResponse, AnyContent, Error, Event, Message, MessageType, Role, RunStatus
+from gateway.agent_api.schemas import (
+    AgentResponse,
+    AnyContent,
+    Content,
+    ContentType,
+    Error,
+    Event,
+    Message,
+    MessageType,
+    Role,
+    RunStatus,
+    read_content,
+)
 from gateway.messages import JsonObject, JsonValue
 
 
@@ -54,36 +66,45 @@ class MessageBuilder:
         """A new content, behind those there are, or at `index`.
 
         Raises:
-            ProtocolStateError: the message has ended, or has a content at that place.
-            ValueError: there are no contents of that type.
+            ProtocolStateError: the message has ended, or has a content at that place; or there are no contents of that
+                type, or no such place.
         """
-        return ContentBuilder(self._message.content(content_type, index))
+        _expect_word("content_type", content_type, ContentType)
+        _expect_place(index)
+        return ContentBuilder(self._message.content(str(content_type), index))
 
-    def add_content(self, content: AnyContent) -> AnyContent:
-        """A whole content: its frame. It is complete at once, or ends as its status says. With the index of one that is
-        being built, that one ends with this value. One that this message gave out itself is not added again.
+    def add_content(self, content: Content | JsonObject) -> AnyContent:
+        """A whole content, a model or its JSON: its frame. It is complete at once, or ends as its status says. With the
+        index of one that is being built, that one ends with this value. One that this message gave out itself is not
+        added again.
 
         Raises:
             ProtocolStateError: the message has ended, or has another content at that place.
+            ValueError: it is no content.
         """
+        content = read_content(content)
+        said = said_by(content)
         there = None if content.index is None else self._message.contents.get(content.index)
         if there is not None and read_content(there.value()) == content.model_copy(update={"sequence_number": None}):
             return read_content(there.complete())
         if there is None or there.ended or there.kind != content.type:
             there = self._message.content(content.type, content.index)
-        there.replace(content.type, **said_by(content))
+        there.replace(content.type, **said)
         return read_content(there.complete(_last_status(content)))
 
-    def add_delta_content(self, new_content: AnyContent) -> AnyContent:
-        """A piece of a content: its frame. Without an index it begins a new content; with one, a piece with `delta`
-        goes on with the content there, and one without replaces what the content says.
+    def add_delta_content(self, new_content: Content | JsonObject) -> AnyContent:
+        """A piece of a content, a model or its JSON: its frame. Without an index it begins a new content; with one, a
+        piece with `delta` goes on with the content there, and one without replaces what the content says.
 
         Raises:
             ProtocolStateError: there is none, it has ended, or it is of another type.
+            ValueError: it is no content.
         """
-        if new_content.index is None or new_content.index == len(self._message.contents):
-            return self.create_content_builder(new_content.type).add(new_content)
-        return self._content(new_content.index).add(new_content)
+        piece = read_content(new_content)
+        said_by(piece)  # what cannot be written must not begin a content
+        if piece.index is None or piece.index == len(self._message.contents):
+            return self.create_content_builder(piece.type).add(piece)
+        return self._content(piece.index).add(piece)
 
     def content_completed(self, content_index: int) -> AnyContent:
         """The frame with the whole value of a content.
@@ -116,6 +137,8 @@ class MessageBuilder:
         return self._end("incomplete")
 
     def _end(self, status: str, **members: str) -> Message:
+        Message.model_validate(members)  # before anything changes
+        expect_json(members)
         frame = self._message.close(status, **members)
         if frame["status"] != status or "sequence_number" not in frame:  # without one: its response has ended it
             raise ProtocolStateError(
@@ -135,12 +158,13 @@ class ResponseBuilder:
 
     A message may be built before the response is created, never after its end. The method that has ended the response
     repeats its frame if it is called again. `members` of those methods are what else the last frame says: `usage`, ...
+    They raise ValueError for a member of a wrong kind, and then nothing has changed.
     """
 
     def __init__(self, session_id: str | None = None, response_id: str | None = None) -> None:
-        """`response_id`: a new one if it is not given."""
+        """`response_id`: a new one if it is not given, or empty. Raises ValueError: one of the two is no text."""
         self.session_id = session_id
-        self._given_id = response_id
+        self._given_id = response_id or None
         self.reset()
 
     def reset(self) -> None:
@@ -165,39 +189,44 @@ class ResponseBuilder:
     # --- messages ----------------------------------------------------------------------------------------------------
 
     def create_message_builder(self, role: str = "assistant", message_type: str = "message") -> MessageBuilder:
-        """A new message, behind those there are.
+        """A new message, behind those there are. The type `assistant` means a `message` of the assistant.
 
         Raises:
-            ProtocolStateError: the response has ended.
-            ValueError: there is no such role or type.
+            ProtocolStateError: the response has ended, or there is no such role or type.
         """
-        return MessageBuilder(self._new_message(f"msg_{uuid4()}", message_type, role))
+        kind = MessageType.MESSAGE.value if message_type == Role.ASSISTANT else message_type
+        return MessageBuilder(self._new_message(f"msg_{uuid4()}", kind, role))
 
-    def add_message(self, message: Message) -> Message:
-        """A whole message: its frame. It takes the place of an ended one with its id.
+    def add_message(self, message: Message | JsonObject) -> Message:
+        """A whole message, a model or its JSON: its frame. It takes the place of an ended one with its id.
 
         Raises:
             ProtocolStateError: the response has ended, or is building a message with this id.
+            ValueError: it is no message.
         """
+        message = _read_message(message)
         if message.id in self._response.messages:
             return self.update_message(message)
-        state = self._new_message(message.id, message.type, message.role or Role.ASSISTANT.value)
-        return _whole(state, message)
+        whole = _Whole(message)
+        return whole.put(self._new_message(message.id, message.type, message.role or Role.ASSISTANT.value))
 
-    def update_message(self, message: Message) -> Message:
+    def update_message(self, message: Message | JsonObject) -> Message:
         """What an ended message says is replaced: its frame.
 
         Raises:
             ProtocolStateError: there is no message with this id, or it is being built; the response has ended.
+            ValueError: it is no message.
         """
+        message = _read_message(message)
         if (state := self._response.messages.get(message.id)) is None:
             raise ProtocolStateError(f"the response has no message {message.id}: expected one that it has")
-        return _whole(state, message)
+        return _Whole(message).put(state)
 
     def generate_streaming_response(self, text_tokens: Iterable[str], role: str = "assistant") -> Iterator[Event]:
         """A whole response of one text: created, in progress, the message, a delta for each token, the completed text,
-        the completed message, the completed response.
+        the completed message, the completed response. If the response has begun already, this is another one.
         """
+        _expect_word("role", role, Role)
         if self._response.frames or self._response.messages:
             self.reset()
         yield self.created()
@@ -243,8 +272,12 @@ class ResponseBuilder:
         return self._end("incomplete", {**members, "incomplete_details": details})
 
     def _end(self, status: str, members: JsonObject) -> AgentResponse:
-        completed_at = max(int(time.time()), self._created_at)
-        self._ending = self._response.end(status, **{"completed_at": completed_at, **copy.deepcopy(members)})
+        if own := [name for name in members if name in _OWN]:
+            raise ValueError(f"{own[0]} is what the builder says itself: expected other members, such as usage")
+        said = {"completed_at": max(int(time.time()), self._created_at), **copy.deepcopy(members)}
+        AgentResponse.model_validate(said)  # before anything changes
+        expect_json(said)
+        self._ending = self._response.end(status, **said)
         return AgentResponse.model_validate(self._ending)
 
 
@@ -252,12 +285,26 @@ StreamingResponseBuilder: TypeAlias = ResponseBuilder
 
 
 _FINAL: Final = frozenset({"completed", "failed", "canceled", "rejected", "incomplete"})
+_OWN: Final = frozenset({"sequence_number", "object", "status", "id", "created_at", "session_id", "output"})
+"""Members of a response's frames that only the builder says."""
 
 
-def _whole(state: MessageState, message: Message) -> Message:
-    contents = [(content.type, said_by(content)) for content in message.content or ()]
-    members = message.model_dump(include={"code", "message", "usage", "metadata"}, exclude_none=True)
-    return Message.model_validate(state.whole(contents, _last_status(message), **members))
+class _Whole:
+    """What a message says that is added as a whole. Raises ValueError: it cannot be written as JSON."""
+
+    def __init__(self, message: Message) -> None:
+        self._contents = [(content.type, said_by(content)) for content in message.content or ()]
+        self._members = message.model_dump(include={"code", "message", "usage", "metadata"}, exclude_none=True)
+        self._status = _last_status(message)
+        expect_json(self._members)
+
+    def put(self, state: MessageState) -> Message:
+        return Message.model_validate(state.whole(self._contents, self._status, **self._members))
+
+
+def _read_message(given: Message | JsonObject) -> Message:
+    """A message that shares nothing with what is given."""
+    return Message.model_validate(given.model_dump(warnings=False) if isinstance(given, Message) else given)
 
 
 def _last_status(given: Message | AnyContent) -> str:
@@ -265,6 +312,11 @@ def _last_status(given: Message | AnyContent) -> str:
     return given.status if given.status in _FINAL else RunStatus.Completed.value
 
 
-def _expect_word(name: str, word: str, words: type[StrEnum]) -> None:
-    if word not in set(words):
-        raise ValueError(f"{name} is one of {', '.join(words)}, and not {word!r}")
+def _expect_word(name: str, word: object, words: type[StrEnum]) -> None:
+    if not isinstance(word, str) or word not in set(words):
+        raise ProtocolStateError(f"{name} is one of {', '.join(words)}, and not {word!r}")
+
+
+def _expect_place(index: object) -> None:
+    if index is not None and (not isinstance(index, int) or isinstance(index, bool) or index < 0):
+        raise ProtocolStateError(f"a content's index is a whole number that counts from 0, and is not {index!r}")

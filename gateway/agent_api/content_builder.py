@@ -5,9 +5,9 @@ Below: grammar, schemas. Above: builder.
 
 from __future__ import annotations
 
-from typing import Final, TypeVar, cast
-
-from pydantic import TypeAdapter
+import json
+from collections.abc import Mapping
+from typing import TypeVar, cast
 
 from gateway.agent_api.deltas import VALUES
 from gateway.agent_api.grammar import ContentState, ProtocolStateError
@@ -21,17 +21,17 @@ from gateway.agent_api.schemas import (
     RefusalContent,
     TextContent,
     VideoContent,
+    read_content,
 )
 from gateway.messages import JsonObject, JsonValue
 
 ContentT = TypeVar("ContentT", bound=Content)
 
-_CONTENT: Final[TypeAdapter[AnyContent]] = TypeAdapter(AnyContent)
-
 
 class ContentBuilder:
     """One content. Every method that is named here raises a ProtocolStateError if the content is of another type, or if
-    it has ended; `complete` repeats its result.
+    it has ended, and another ValueError for a value of a wrong kind; then nothing has changed. `complete` repeats its
+    result.
 
     `set_...` replaces what was said, deltas too. A content of several members is set by one method for each of them.
     """
@@ -77,8 +77,9 @@ class ContentBuilder:
             return self.add_data_delta(delta)
         return self.add_refusal_delta(delta) if self.content_type == "refusal" else self.add_text_delta(delta)
 
-    def add(self, content: AnyContent) -> AnyContent:
-        """A piece, if it says that it is a delta, else a whole value in place of what there was."""
+    def add(self, content: Content | JsonObject) -> AnyContent:
+        """A model or its JSON: a piece, if it says that it is a delta, else a whole value in place of the others."""
+        content = read_content(content)
         if content.delta and content.type in ("text", "refusal", "data"):
             return self._go_on(content)
         return self._set(content)
@@ -180,10 +181,18 @@ class ContentBuilder:
 
 
 def said_by(content: Content) -> JsonObject:
-    """The members of a content's value that it has, as copies."""
-    return content.model_dump(include={*VALUES[content.type]}, exclude_none=True)
+    """The members of a content's value that it has, as copies. Raises ValueError: they cannot be written as JSON."""
+    said = content.model_dump(include={*VALUES[content.type]}, exclude_none=True)
+    expect_json(said)
+    return said
 
 
-def read_content(frame: JsonObject) -> AnyContent:
-    """The model of a content's frame: it shares nothing with the frame."""
-    return _CONTENT.validate_python(frame)
+def expect_json(members: Mapping[str, JsonValue]) -> None:
+    """Raises ValueError: a member's value cannot be written as JSON, and so no frame may have it."""
+    for name, value in members.items():
+        try:
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} has half a surrogate pair: expected whole characters") from None
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} is no JSON: {error}") from None

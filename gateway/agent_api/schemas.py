@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import StrEnum
-from typing import Annotated, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Final, Literal, Self, TypeAlias, TypeVar
 from uuid import uuid4
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from gateway.agent_api.deltas import VALUES, joined
 from gateway.messages import JsonObject, JsonValue
@@ -292,6 +292,16 @@ AnyContent: TypeAlias = Annotated[
 
 
 ContentT = TypeVar("ContentT", bound=Content)
+_CONTENT: Final[TypeAdapter[AnyContent]] = TypeAdapter(AnyContent)
+
+
+def read_content(given: Content | JsonObject) -> AnyContent:
+    """A content of one of the seven types, which shares nothing with what is given: a model, or what one is as JSON.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return _CONTENT.validate_python(given.model_dump(warnings=False) if isinstance(given, Content) else given)
 
 
 class Message(Event):
@@ -316,17 +326,18 @@ class Message(Event):
             return value
         return {**value, "type": "message", "role": value.get("role") or "assistant"}
 
-    def add_delta_content(self, new_content: AnyContent) -> AnyContent:
-        """Take in a piece, and give the frame that says so.
+    def add_delta_content(self, new_content: Content | JsonObject) -> AnyContent:
+        """Take in a piece, a model or its JSON, and give the frame that says so.
 
         Without an index it begins a new content. With one, a piece with `delta` goes on with the content there, and
         one without replaces what the content says.
 
         Raises:
-            ValueError: there is no content at its index, or it is complete or of another type.
+            ValueError: there is no content at its index, or it is complete or of another type; or it is no content.
         """
+        frame = read_content(new_content)
         contents = self._contents()
-        frame = new_content.model_copy(deep=True, update={"msg_id": self.id, "status": RunStatus.InProgress.value})
+        frame.msg_id, frame.status = self.id, RunStatus.InProgress.value
         if frame.index is None:
             frame.index = len(contents)
         if frame.index == len(contents):
@@ -351,11 +362,12 @@ class Message(Event):
         held.completed()
         return held.model_copy(deep=True)
 
-    def add_content(self, new_content: AnyContent) -> AnyContent:
-        """Add a whole content, and give the frame that says so."""
+    def add_content(self, new_content: Content | JsonObject) -> AnyContent:
+        """Add a whole content, a model or its JSON, and give the frame that says so. Raises ValueError: it is none."""
+        content = read_content(new_content)
         contents = self._contents()
-        update = {"msg_id": self.id, "index": len(contents), "delta": False, "status": RunStatus.Completed.value}
-        contents.append(new_content.model_copy(deep=True, update=update))
+        content.msg_id, content.index, content.delta = self.id, len(contents), False
+        contents.append(content.completed())
         return contents[-1].model_copy(deep=True)
 
     def get_text_content(self) -> str | None:
