@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from gateway.frozen import replace
 from gateway.history.recognition import common_beginning
-from gateway.messages import INSTRUCTION_ROLES, Message
+from gateway.messages import INSTRUCTION_ROLES, Message, ReasoningBlock
 
 
 def recognise(
@@ -48,26 +48,40 @@ def _same_words(one: Sequence[Message], other: Sequence[Message]) -> bool:
 
 def _is_copy(talk: Sequence[Message]) -> bool:
     """Whether a client sends a talk again, and not only what is new."""
-    roles = [message.role for message in talk]
-    if "assistant" not in roles:
-        return False
-    return roles[0] == "user" or bool(talk[0].text)
+    answers = [message for message in talk if message.role == "assistant"]
+    return bool(answers) and (talk[0].role == "user" or any(message.text for message in answers))
 
 
 def _shared(stored: Sequence[Message], talk: Sequence[Message]) -> tuple[int, int]:
     """How many of the thread's messages stay, and for how many of the talk they stand.
 
-    A talk that does not begin as the thread does may be its last part.
+    A talk that does not begin as the thread does may be its last part: often the last answer, with a call's output
+    behind it. Of several places where that may begin, the one counts from which the most is the same.
     """
     kept, new = common_beginning(stored, talk)
     if new:
         return kept, new
-    for place, message in enumerate(stored):
-        if message.role == talk[0].role and message.content == talk[0].content:
-            kept, new = common_beginning(stored[place:], talk)
-            if any(each.role == "assistant" for each in talk[:new]):
-                return place + kept, new
-    return 0, 0
+    first = next(place for place, message in enumerate(talk) if message.role == "user" or message.text)
+    if any(message.role != "reasoning" for message in _unknown(stored, talk[:first])):
+        return 0, 0
+    best = (0, 0)
+    for place in reversed(range(len(stored))):
+        if not _begins(stored[place], talk[first]):
+            continue
+        kept, new = common_beginning(stored[place:], talk[first:])
+        if new > best[1] and any(each.role == "assistant" for each in talk[first : first + new]):
+            best = place + kept, new
+            if best[0] == len(stored):
+                break
+    kept, new = best
+    return (kept, first + new) if new else (0, 0)
+
+
+def _begins(stored: Message, sent: Message) -> bool:
+    """Whether a message of the thread is a sent one, or begins with it: its calls are sent as messages of their own."""
+    if stored.role != sent.role:
+        return False
+    return stored.content == sent.content or (stored.role == "assistant" and stored.text == sent.text)
 
 
 def _unknown(stored: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
@@ -80,6 +94,7 @@ def _unknown(stored: Sequence[Message], sent: Sequence[Message]) -> list[Message
     answered = {result.call_id for result in results if result is not None}
     instructions = stored if not roles.isdisjoint(INSTRUCTION_ROLES) else ()
     told = {message.text for message in instructions if message.role in INSTRUCTION_ROLES}
+    thoughts = {_thought(message) for message in stored if message.role == "reasoning"} if "reasoning" in roles else ()
     unanswered = {message.id: message for message in _behind_answers(stored)}
     return [
         message
@@ -88,9 +103,14 @@ def _unknown(stored: Sequence[Message], sent: Sequence[Message]) -> list[Message
             (message.role == "assistant" and any(call.call_id in calls for call in message.tool_calls))
             or ((result := message.tool_result) is not None and result.call_id in answered)
             or (message.role in INSTRUCTION_ROLES and message.text in told)
+            or (message.role == "reasoning" and _thought(message) in thoughts)
             or ((copy := unanswered.get(message.id)) is not None and copy.content == message.content)
         )
     ]
+
+
+def _thought(message: Message) -> str:
+    return "".join(block.text for block in message.content if isinstance(block, ReasoningBlock))
 
 
 def _behind_answers(stored: Sequence[Message]) -> list[Message]:

@@ -9,6 +9,7 @@ stands around it.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from gateway.messages import Message, TextBlock
@@ -45,7 +46,8 @@ def _common_beginning(
     stored: Sequence[Message], sent: Sequence[Message], backend_calls: tuple[str, ...]
 ) -> tuple[int, int]:
     shown = _shown_calls(stored, sent, backend_calls)
-    kept, told = _marks(stored, shown), _marks(sent, shown)
+    replayed = {call.call_id for message in sent for call in message.tool_calls} & shown
+    kept, told = _marks(stored, replayed, shown), _marks(sent, replayed, shown)
     same = _same(kept, told)
     if same == len(kept.marks):
         end = len(stored)
@@ -60,8 +62,8 @@ def _common_beginning(
 
 
 def _shown_calls(stored: Sequence[Message], sent: Sequence[Message], backend_calls: tuple[str, ...]) -> set[str]:
-    """The calls that the client sends again, but for those that the gateway answered: a client may replay these in one
-    form or another, or not at all.
+    """The calls that the client sends again, or whose outputs it sends, but for those that the gateway answered: a
+    client may replay these in one form or another, or not at all.
     """
     sent_calls = (call.call_id for message in sent for call in message.tool_calls)
     shown = {call_id for call_id in sent_calls if not call_id.startswith(backend_calls)}
@@ -77,23 +79,37 @@ def _shown_calls(stored: Sequence[Message], sent: Sequence[Message], backend_cal
     return shown
 
 
-def _marks(messages: Sequence[Message], shown: Container[str]) -> _Marks:
+def _marks(messages: Sequence[Message], replayed: set[str], shown: Container[str]) -> _Marks:
     marks: list[_Mark] = []
     places: list[int] = []
     for place, message in enumerate(messages):
-        for mark in _marks_of(message, shown):
+        for mark in _marks_of(message, replayed, shown):
             marks.append(mark)
             places.append(place)
-    return _Marks(marks, places)
+    return _Marks(_in_one_order(marks) if replayed else marks, places)
 
 
-def _marks_of(message: Message, shown: Container[str]) -> Sequence[_Mark]:
+def _in_one_order(marks: list[_Mark]) -> list[_Mark]:
+    """The marks, with those of calls that follow each other sorted: a client may be shown them in another order."""
+    ordered: list[_Mark] = []
+    for are_calls, group in groupby(marks, _is_call):
+        following = [*group]
+        ordered += sorted(following, key=str) if are_calls else following
+    return ordered
+
+
+def _is_call(mark: _Mark) -> bool:
+    return mark[0] == "call"
+
+
+def _marks_of(message: Message, replayed: set[str], shown: Container[str]) -> Sequence[_Mark]:
+    """`replayed`: the calls that the client sends again. Its outputs may come without them."""
     role, content = message.role, message.content
     if role == "assistant":
         if len(content) == 1 and type(block := content[0]) is TextBlock:
             return ((role, block.text),) if block.text else ()
         said: list[_Mark] = [(role, text)] if (text := message.text) else []
-        return [*said, *(("call", call.call_id) for call in message.tool_calls if call.call_id in shown)]
+        return [*said, *(("call", call.call_id) for call in message.tool_calls if call.call_id in replayed)]
     if role == "reasoning":
         return ()
     if role == "tool":

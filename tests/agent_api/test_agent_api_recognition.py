@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.agent_api.recognition import recognise
-from gateway.messages import ContentBlock, Message, Role, TextBlock, ToolCall, ToolResult
+from gateway.messages import ContentBlock, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolResult
 
 
 def said(message_id: str, role: Role, words: str, turn_id: str | None = None) -> Message:
@@ -88,3 +90,52 @@ def test_a_new_message_with_the_id_of_another_one_is_a_new_message() -> None:
     again = said("u2", "user", "and tomorrow?")
     assert recognised(STORED, same_id) == (*STORED, said("spare u2", "user", "and on Sunday?"))
     assert recognised(STORED, again) == (*STORED, said("spare u2", "user", "and tomorrow?"))
+
+
+CALLS = (
+    said("u1", "user", "weather?"),
+    block("th", "reasoning", ReasoningBlock("hm"), "t1"),
+    Message(
+        "a1",
+        "assistant",
+        (TextBlock("I look."), ToolCall("call_r_0", "look", "{}"), ToolCall("call_r_1", "weather", "{}")),
+        turn_id="t1",
+    ),
+)
+ANSWER = (
+    block("c1", "reasoning", ReasoningBlock("hm")),
+    said("c2", "assistant", "I look."),
+    block("c3", "assistant", ToolCall("call_r_1", "weather", "{}")),
+    block("c4", "assistant", ToolCall("call_r_0", "look", "{}")),
+)
+OUTPUTS = (
+    block("o1", "tool", ToolResult("call_r_1", (TextBlock("sunny"),))),
+    block("o0", "tool", ToolResult("call_r_0", (TextBlock("blue"),))),
+)
+
+
+@pytest.mark.parametrize("answer", [ANSWER, ANSWER[1:], ANSWER[1:2], ANSWER[2:], ANSWER[:1], ()])
+def test_an_answer_may_come_again_before_the_outputs_of_its_calls(answer: tuple[Message, ...]) -> None:
+    assert recognised(CALLS, *answer, *OUTPUTS) == (*CALLS, *OUTPUTS)
+
+
+@pytest.mark.parametrize("answer", [ANSWER, ANSWER[1:], ANSWER[1:2]])
+def test_a_whole_history_may_come_again_before_the_outputs_of_its_calls(answer: tuple[Message, ...]) -> None:
+    assert recognised(CALLS, *copies(CALLS[0]), *answer, *OUTPUTS) == (*CALLS, *OUTPUTS)
+
+
+def test_an_answer_that_begins_with_the_gateways_own_call_may_come_again() -> None:
+    call, result = block("a0", "assistant", ToolCall("b_0", "add", "{}"), "t0"), ToolResult("b_0", (TextBlock("5"),))
+    stored = (CALLS[0], call, block("r0", "tool", result, "t0"), *CALLS[1:])
+    assert recognised(stored, *copies(*stored[1:3]), *ANSWER, *OUTPUTS) == (*stored, *OUTPUTS)
+
+
+def test_an_answer_that_says_the_same_words_as_earlier_ones_is_the_last_one() -> None:
+    earlier = (
+        said("u0", "user", "weather?"),
+        Message("a0", "assistant", (TextBlock("I look."), ToolCall("call_q_0", "weather", "{}")), turn_id="t0"),
+        block("r0", "tool", ToolResult("call_q_0", (TextBlock("rain"),))),
+        said("a9", "assistant", "Rain.", "t0"),
+    )
+    stored = (*earlier, *CALLS)
+    assert recognised(stored, *ANSWER, *OUTPUTS) == (*stored, *OUTPUTS)

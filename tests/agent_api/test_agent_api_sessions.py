@@ -76,6 +76,31 @@ async def test_a_call_whose_output_did_not_come_still_waits(scene: AgentApiScene
     assert words_of(done) == "It is rainy."
 
 
+@pytest.mark.parametrize("asked", [(), ("both",)])
+async def test_an_answer_comes_back_with_the_outputs_of_its_calls_and_stands_in_its_session_once(
+    tmp_path: Path, asked: tuple[str, ...]
+) -> None:
+    refund = {"type": "PythonTool", "name": "refund", "parameters": {"function": "gateway.sample_tools:refund"}}
+    calls = [
+        {"tool": "refund", "arguments": {"order_id": "17", "amount": 9}},
+        {"tool": "get_weather", "arguments": {"city": "Paris"}},
+    ]
+    script = scripted([{"reasoning": "Both."}, {"text": "I do both."}, *calls], [{"text": "It is {{result}}."}])
+    both = agent("both", script, tools=[{**refund, "approval": "always"}])
+    more: dict[str, Any] = {"session_id": "s1", "tools": [WEATHER_TOOL]}
+    async with agent_api_gateway(tmp_path, [both]) as scene:
+        answer = (await scene.whole("both", **more))["output"]
+        data = {each["type"]: each["content"][0].get("data") for each in answer}
+        new = [
+            told("function_call_output", call_id=data["function_call"]["call_id"], output="sunny"),
+            told("mcp_approval_response", approval_request_id=data["mcp_approval_request"]["id"], approve=False),
+        ]
+        assert words_of(await scene.whole(*asked, *answer, *new, **more)) == "It is sunny."
+        messages = await stored(scene, "s1")
+        assert [each["role"] for each in messages] == ["user", "reasoning", "assistant", "tool", "tool", "assistant"]
+        assert [len(each.get("toolCalls", ())) for each in messages] == [0, 0, 2, 0, 0, 0]
+
+
 async def test_a_session_goes_on_over_another_protocol_and_back(scene: AgentApiScene) -> None:
     await scene.whole("one", agent="words", session_id="s1")
     await scene.gateway.client.run("words", run_body("two", thread_id="s1", run_id="r2"))
