@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from gateway.errors import FieldProblem
 from gateway.frozen import quickly_made, replace
@@ -274,6 +274,12 @@ class ThreadPoint:
     last_message_id: str | None = None
 
 
+WITHDRAWS: Final = "withdraws"
+"""A member of `AgentInput.request`: the ids of interrupts that end with the run. Where it is cancelled or fails, also
+before its turn, nobody can answer them any more.
+"""
+
+
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class AgentInput:
@@ -292,7 +298,8 @@ class AgentInput:
     logs an hour after its last run, or a day where that waits for somebody; `forgets_pauses`: an hour there too.
     `collection`: for a thread that is in none, in place of the agent's. `begins_from`: a thread that it begins goes on
     from there, as a fork of that thread does. `origin` is the name of the protocol that it came by, and `request` what
-    that protocol wants to know of it later; the run's record keeps both. `names` are the protocol's own.
+    that protocol wants to know of it later, and `WITHDRAWS`; the run's record keeps both. `names` are the protocol's
+    own.
     """
 
     thread_id: str

@@ -17,7 +17,7 @@ from gateway.a2a.request import SendRequest, read_history_length, read_send_requ
 from gateway.a2a.routes import Asked
 from gateway.a2a.send import Sender
 from gateway.a2a.shown_cards import ShownCards
-from gateway.a2a.start import StartedRun, Starter, ends_by_itself
+from gateway.a2a.start import StartedRun, Starter
 from gateway.a2a.stored_tasks import StoredTask, StoredTasks
 from gateway.a2a.task_list import TaskList
 from gateway.errors import ConflictError
@@ -125,8 +125,7 @@ class Methods:
     async def _stop(self, asked: Asked, task: StoredTask, viewer: Viewer) -> None:
         """Cancel the run that is at work on a task, and wait for its end."""
         with closing(viewer):
-            if not ends_by_itself(task.last):
-                await self._environment.cancel(asked.caller, task.last.client_id)
+            await self._environment.cancel(asked.caller, task.last.client_id)
             async for _ in viewer:
                 pass
 

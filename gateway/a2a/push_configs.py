@@ -26,10 +26,12 @@ MOST_CONFIGS: Final = 8
 CONFIGS: Final = DocumentKind(
     "push notification configs",
     {"over_at": {"type": "double"}},
-    sealed=("/configs/*/token", "/configs/*/credentials"),
+    sealed=("/configs/*/url", "/configs/*/token", "/configs/*/credentials"),
     own_ids=True,
 )
-"""Those of one task: the id is the task's. `over_at` is when the last of them had nothing more to wait for, else 0."""
+"""Those of one task: the id is the task's. URLs are sealed, for they may have a secret in them. `over_at` is when the
+last of the configs had nothing more to wait for, else 0.
+"""
 
 _LONGEST_ID: Final = 256
 _LONGEST_TEXT: Final = 8192
@@ -41,13 +43,14 @@ _MADE_MEANWHILE: Final = frozenset({"id_taken", "version_conflict"})
 
 @dataclass(frozen=True, slots=True)
 class PushConfig:
-    """One config of a task. `token`, `scheme` and `credentials` are empty where there are none.
+    """One config of a task. `token`, `scheme` and `credentials` are empty where there are none; what is sealed is empty
+    where it was not asked for.
 
     `seen` is the task's run whose end was posted, or given up; empty: none. `over`: the task has ended with it.
     """
 
     config_id: str
-    url: str
+    url: str = field(repr=False)
     dialect: Dialect
     token: str = field(default="", repr=False)
     scheme: str = ""
@@ -217,7 +220,7 @@ def _configs(found: Document | None) -> tuple[PushConfig, ...]:
     return tuple(
         PushConfig(
             each["id"],
-            each["url"],
+            each.get("url", ""),
             Dialect(each["version"]),
             each.get("token", ""),
             each.get("scheme", ""),

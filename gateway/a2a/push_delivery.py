@@ -94,14 +94,15 @@ class PushDelivery:
 
     async def get(self, caller: Caller, task_id: str, config_id: str, dialect: Dialect) -> JsonObject:
         """A config as it is shown; without an id the task's first one. Raises NotFoundError (-32001)."""
-        for config in await self._configs.of_task(caller, task_id):
+        for config in await self._configs.of_task(caller, task_id, unsealed=True):
             if config_id in ("", config.config_id):
                 return config.shown(task_id, dialect)
         raise NotFoundError(f"the task has no push notification config {config_id[:256]!r}", code=TASK_NOT_FOUND)
 
     async def all(self, caller: Caller, task_id: str, dialect: Dialect) -> list[JsonObject]:
         """The configs of a task as they are shown, the oldest first."""
-        return [config.shown(task_id, dialect) for config in await self._configs.of_task(caller, task_id)]
+        configs = await self._configs.of_task(caller, task_id, unsealed=True)
+        return [config.shown(task_id, dialect) for config in configs]
 
     async def delete(self, caller: Caller, task_id: str, config_id: str) -> None:
         """Delete a config, if it is there: nothing is posted to it any more."""

@@ -6,9 +6,10 @@ says of clients that leave, and waits for its turn where another is at work in i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 import orjson
@@ -19,11 +20,11 @@ from gateway.a2a.request import Decision, SendRequest, tools_of
 from gateway.a2a.routes import Asked
 from gateway.a2a.stored_tasks import StoredTask, StoredTasks
 from gateway.a2a.tasks import ORIGIN
-from gateway.agent import AgentInput, InputNames, InterruptAnswer, SentAnswer
+from gateway.agent import WITHDRAWS, AgentInput, InputNames, InterruptAnswer, SentAnswer
 from gateway.endpoints.requests import request_id_of
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.events import Interrupt
-from gateway.messages import ContentBlock, JsonObject, Message, TextBlock, ToolResult
+from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolResult
 from gateway.protocol import ProtocolEnvironment
 from gateway.protocol.repeated_requests import DIGEST, body_digest
 from gateway.runs.viewer import Viewer
@@ -35,7 +36,6 @@ _QUEUED: Final = RunWishes(on_concurrent_run="enqueue")
 _CANCELED: Final = (TextBlock("The task was canceled."),)
 _PARTS: Final = "/message/parts"
 _UNBOUNDED: Final = frozenset({"parts", "metadata", "extensions", "referenceTaskIds"})
-_DENIES: Final = "denies"  # a member of AgentInput.request
 _MOST_BYTES: Final = 64 * 1024
 """Of a message, in its run's record: what is larger is not kept a second time beside the thread's."""
 
@@ -136,6 +136,7 @@ class Starter:
             digest,
             results=_results(task, sent, run_id),
             answers=_answers(task, sent),
+            withdrawing=_withdrawing(task),
         )
         return await self._started(asked, task.last.agent_id, task, given)
 
@@ -148,8 +149,9 @@ class Starter:
         return await self._begun_before(asked, again, record, digest)
 
     async def cancel_waiting(self, asked: Asked, task: StoredTask) -> None:
-        """Cancel a task that waits: a run takes what it waits for off its thread, and is cancelled before it asks its
-        model. So nobody can approve any more what the task asked for.
+        """Cancel a task that waits: a run goes on with it, denies what it asked, and is cancelled before it asks its
+        model. Where others work on the thread it is cancelled before its turn, and what it denies is theirs no more:
+        who approves that now has his turn behind it.
 
         Raises:
             GatewayError: as ProtocolEnvironment.start; ConflictError `run_exists`: the task goes on.
@@ -170,21 +172,19 @@ class Starter:
             request_id=request_id_of(asked.request),
             unattended=True,
             origin=ORIGIN,
-            request={"task": fold.task_id, _DENIES: bool(task.interrupts)},
+            request={"task": fold.task_id, **_withdrawing(task)},
             wishes=_QUEUED,
             names=_NAMES,
         )
         with closing(await self._environment.start(asked.caller, task.last.agent_id, given, from_first=True)) as viewer:
-            if task.interrupts:  # a run that is cancelled before its turn would leave them open
-                await anext(viewer, None)
             await self._environment.cancel(asked.caller, run_id)
             async for _ in viewer:
                 pass
 
 
-def ends_by_itself(record: RunRecord) -> bool:
-    """Whether the run cancels a task that asked for something, once its turn has come."""
-    return bool((record.request or {}).get(_DENIES))
+def _withdrawing(task: StoredTask) -> JsonObject:
+    """What a run that goes on with a task says of the task's questions: where it ends the task, they end with it."""
+    return {WITHDRAWS: [each.id for each in task.interrupts]} if task.interrupts else {}
 
 
 def _takes_no_message(task: StoredTask) -> InvalidRequestError:
@@ -205,6 +205,7 @@ def _input(
     *,
     results: Sequence[Message] = (),
     answers: tuple[InterruptAnswer, ...] = (),
+    withdrawing: Mapping[str, JsonValue] = MappingProxyType({}),
 ) -> AgentInput:
     said = (Message(f"msg_{run_id}_in", "user", sent.blocks),) if sent.blocks else ()
     messages = (*results, *said)
@@ -223,7 +224,7 @@ def _input(
         must_answer=bool(answers) and not messages,
         unattended=True,
         origin=ORIGIN,
-        request={"task": task_id, DIGEST: digest, **kept},
+        request={"task": task_id, DIGEST: digest, **withdrawing, **kept},
         wishes=_QUEUED,
         names_calls=True,
         names=_NAMES,

@@ -7,7 +7,7 @@ that went on where one of its runs waited, also by another protocol. Nothing of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,6 +19,7 @@ from gateway.a2a.parts import data_part, parts_of
 from gateway.a2a.states import TaskState
 from gateway.a2a.tasks import ORIGIN, TaskFold
 from gateway.access.callers import Caller
+from gateway.agent import WITHDRAWS
 from gateway.errors import NotFoundError
 from gateway.events import Completed, Event, Interrupt, Interrupted, Outcome, RunFinished
 from gateway.frozen import replace
@@ -26,7 +27,7 @@ from gateway.messages import JsonObject, JsonValue, Message, TextBlock
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.run_events import events_of
 from gateway.runs.viewer import Viewer
-from gateway.store import RunRecord
+from gateway.store import RunRecord, RunStatus
 
 _PAGE: Final = 50
 _NOT_THERE: Final = frozenset({"run_not_found", "thread_not_found"})
@@ -181,17 +182,41 @@ class StoredTasks:
         return own or await self._foreign_run(caller, task)
 
     async def _foreign_run(self, caller: Caller, task: StoredTask) -> RunRecord | None:
-        """The run that is behind the task's last one on its thread, if it is no other task's."""
+        """The run of another protocol, or of another task, that went on with what is behind the task's last one on its
+        thread.
+        """
         later: list[RunRecord] = []
         cursor: str | None = None
         while True:
             page = await self._environment.thread_runs(caller, task.fold.context_id, limit=_PAGE, cursor=cursor)
             for record in page.items:
                 if record.run_id == task.last.run_id:
-                    return _going_on(task, later)
+                    return await self._going_on(caller, task, later)
                 later.append(record)
             if (cursor := page.next_cursor) is None:
                 return None
+
+    async def _going_on(self, caller: Caller, task: StoredTask, later: Sequence[RunRecord]) -> RunRecord | None:
+        """Of the runs behind a task's last one, the newest first, the one that went on with it. Other tasks of the
+        context ask the same as this one, and go on together with it; but not with what a task asks of its client.
+        """
+        questions = [each.id for each in task.interrupts]
+        for record in reversed(later):
+            if record.origin != ORIGIN:
+                if not await self._left_open(caller, record, questions):
+                    return record
+            elif not questions:
+                return None
+            elif record.status is RunStatus.COMPLETED or _names_any(record, questions):  # that leaves none open
+                return record
+        return None
+
+    async def _left_open(self, caller: Caller, record: RunRecord, questions: Collection[str]) -> bool:
+        """Whether a run of another protocol ended before it took in its answers to these questions."""
+        if not questions or record.status not in (RunStatus.CANCELLED, RunStatus.FAILED):
+            return False
+        still_open = await self._environment.interrupts(caller, record.thread_id)
+        return any(each.id in questions for each in still_open)
 
     async def _run(self, caller: Caller, run_id: str) -> RunRecord | None:
         try:
@@ -231,7 +256,7 @@ def _fold(task: StoredTask, events: Sequence[Event]) -> None:
     task.end = events[-1] if events else None
 
 
-def _going_on(task: StoredTask, later: Sequence[RunRecord]) -> RunRecord | None:
-    """Of the runs behind a task's last one, the newest first, the one that went on with it."""
-    behind = later[-1] if later else None
-    return None if behind is None or behind.origin == ORIGIN else behind
+def _names_any(record: RunRecord, questions: Collection[str]) -> bool:
+    """Whether a run of another task goes on with one of these questions: it answers them, or they end with it."""
+    named = (record.request or {}).get(WITHDRAWS)
+    return isinstance(named, list) and any(each in questions for each in named)

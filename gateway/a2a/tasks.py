@@ -157,8 +157,8 @@ class TaskFold:
         self.words_id = ""
         self.note_times(record)
         message = (record.request or {}).get("message")
-        if isinstance(message, dict):
-            self._history.append(message)
+        if isinstance(message, dict):  # where another task answered for both, it is that one's
+            self._history.append({**message, "taskId": self.task_id} if "taskId" in message else message)
 
     def note_times(self, record: RunRecord) -> None:
         """Take the times of the last run's states from its record, as far as that has them now."""

@@ -35,6 +35,7 @@ from gateway.runs.endings import (
     failed,
     new_thread,
     stopped,
+    withdrawn_by,
     words_alone,
 )
 from gateway.runs.intake import recognised, take_in, up_to_date
@@ -296,7 +297,8 @@ class RunDriver:
                 end = stopped(live.cancel_reason)
                 live.become(replace(ended_record(live.record, end, self.clock.now()), started_at=None))
                 live.give_up([RunStarted(live.record.thread_id, live.record.run_id), end])
-                await self._keep_left(live)
+                if not withdrawn_by(live.record):  # else a restart would leave them open
+                    await self._keep_left(live)
             try:
                 await asyncio.shield(turn)
             except asyncio.CancelledError:
@@ -387,9 +389,10 @@ class RunDriver:
         now = self.clock.now()
         produced = live.fold.transcript.messages
         count_failed_tools(self.metrics, produced, live.agent.definition)
-        forgets = live.terms.forgets_pauses
-        state, conversation = live.fold.state, live.conversation
-        thread = ended_thread(live.thread, produced, terminal, now, state, conversation, forgets_pauses=forgets)
+        thread = ended_thread(
+            live.thread, produced, terminal, now, live.fold.state, live.conversation,
+            forgets_pauses=live.terms.forgets_pauses, withdrawn=withdrawn_by(live.record),
+        )  # fmt: skip
         begun = live.record
         if begun.started_at is None:  # it was stopped before its turn, and began for its input alone
             begun = replace(begun, started_at=live.thread.updated_at)

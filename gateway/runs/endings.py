@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import orjson
 
-from gateway.agent import Absent, AgentDefinition, AgentInput
+from gateway.agent import WITHDRAWS, Absent, AgentDefinition, AgentInput
 from gateway.clock import Clock
 from gateway.errors import ConflictError, GatewayError, ModelError, NotFoundError
 from gateway.event_order import Sealer
@@ -151,6 +151,12 @@ def words_alone(given: AgentInput) -> AgentInput:
     return replace(given, messages=words, answers=(), must_answer=False, history="append")
 
 
+def withdrawn_by(record: RunRecord) -> frozenset[str]:
+    """The interrupts that nobody can answer any more once the run was cancelled or has failed."""
+    ids = (record.request or {}).get(WITHDRAWS)
+    return frozenset(each for each in ids if isinstance(each, str)) if isinstance(ids, list) else frozenset()
+
+
 def stopped(reason: str | None) -> Terminal:
     """The terminal event of a run that was stopped."""
     if reason == "server_shutdown":
@@ -243,11 +249,12 @@ def ended_thread(
     conversation: Conversation | None = None,
     *,
     forgets_pauses: bool = False,
+    withdrawn: Collection[str] = (),
 ) -> Thread:
     """The thread after its run: with the produced messages and the interrupts that the run left open.
 
-    `forgets_pauses` as in AgentInput. `conversation`: the conversation at the model's server; it has only complete
-    responses, however the run ended.
+    `forgets_pauses` as in AgentInput; `withdrawn` as `withdrawn_by`. `conversation`: the conversation at the model's
+    server; it has only complete responses, however the run ended.
     """
     if conversation is not None:
         produced = marked(tuple(produced), (), conversation.mark)
@@ -257,6 +264,9 @@ def ended_thread(
     if isinstance(terminal, RunFinished) and not isinstance(terminal.outcome, Cancelled):
         interrupts = _opened(terminal, messages, thread, now)
         paused = not forgets_pauses and (bool(interrupts) or _waits_for_client(terminal))
+    elif withdrawn:
+        interrupts = tuple(item for item in interrupts if item.interrupt.id not in withdrawn)
+        paused = paused and bool(interrupts)
     model_states = thread.model_states
     if conversation is not None:
         model_states = {**model_states, thread.agent_id: conversation.state}
@@ -315,7 +325,8 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
     fold.follow(closing)
     mark = thread.messages[-1].conversation if thread.messages else None  # the input's, which was taken in last
     keep = len(thread.messages)
-    thread = ended_thread(thread, marked(fold.transcript.messages, (), mark), terminal, now, fold.state)
+    produced = marked(fold.transcript.messages, (), mark)
+    thread = ended_thread(thread, produced, terminal, now, fold.state, withdrawn=withdrawn_by(record))
     await store.end_run(
         ended_record(record, terminal, now, thread),
         thread,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from gateway.a2a.dialects import Dialect
 from gateway.a2a.push_configs import CONFIGS
 from gateway.access.callers import Caller
 from gateway.errors import InvalidRequestError, NotFoundError
-from tests.a2a_push_scene import ALICE, CONFIG, CREDENTIALS, TASK, TOKEN, PushScene, push_scene
+from gateway.messages import JsonObject
+from tests.a2a_push_scene import ALICE, CONFIG, CREDENTIALS, TASK, THREAD, TOKEN, PushScene, push_scene
 from tests.runner_scene import SAYS_HELLO, agent_of
 
 BOB = Caller("bob", "bob")
@@ -86,9 +88,24 @@ async def test_secrets_are_kept_sealed() -> None:
         opened = await documents.get(CONFIGS, TASK, unsealed=True)
         assert plain is not None
         assert opened is not None
-        for secret in (TOKEN, CREDENTIALS):
+        for secret in (TOKEN, CREDENTIALS, str(CONFIG["url"])):
             assert secret not in str(plain.body)
             assert secret in str(opened.body)
+
+
+async def test_a_config_whose_url_was_kept_readable_is_shown_and_sealed_with_its_next_change() -> None:
+    async with push_scene(agent_of("a", SAYS_HELLO)) as scene:
+        await with_task(scene)
+        documents = scene.environment.documents(ALICE)
+        old: JsonObject = {"id": "old", "url": URL, "version": "1.0", "token": TOKEN}
+        kept_then = replace(CONFIGS, sealed=("/configs/*/token", "/configs/*/credentials"))
+        await documents.put(kept_then, TASK, {"over_at": 0, "configs": [old]}, 0, thread_id=THREAD)
+        assert await scene.push.get(ALICE, TASK, "old", Dialect.V1) == {"taskId": TASK, "id": "old", "url": URL}
+        await scene.put()
+        assert [each["url"] for each in await scene.push.all(ALICE, TASK, Dialect.V1)] == [URL, CONFIG["url"]]
+        plain = await documents.get(CONFIGS, TASK)
+        assert plain is not None
+        assert URL not in str(plain.body)
 
 
 async def test_the_same_id_replaces_and_others_are_added_up_to_eight() -> None:

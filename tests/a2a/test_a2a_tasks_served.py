@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +12,7 @@ import pytest
 
 from gateway.store import Store
 from tests.a2a_scene import A2AScene, a2a_gateway, of_agent, results, said, sent, state_of, words_of
-from tests.openai_scene import AGENTS
+from tests.openai_scene import AGENTS, REFUNDER, WORDS
 from tests.running_gateway import DEADLINE_SECONDS, OpenStream, parts_with_store, run_body
 from tests.waiting import until_answered
 
@@ -34,13 +36,6 @@ async def _first(stream: OpenStream, count: int) -> list[Any]:
         while len(stream.frames) < count:
             assert await stream.read(), "it ended"
     return results(stream.frames)
-
-
-async def _attached(a2a: A2AScene) -> float:
-    """How often somebody has come to watch a run that was under way."""
-    lines = (await a2a.http.get("/metrics")).text.splitlines()
-    name = 'agui_gateway_resume_total{result="attached"} '
-    return next((float(line.removeprefix(name)) for line in lines if line.startswith(name)), 0)
 
 
 # --- reading
@@ -182,6 +177,143 @@ async def test_a_task_that_waits_can_be_canceled_and_nobody_can_approve_its_call
     assert state_of(again) == "COMPLETED"
 
 
+async def test_a_task_that_is_canceled_while_another_begins_in_its_context_leaves_no_question_open(
+    tmp_path: Path,
+) -> None:
+    async with held_gateway(tmp_path) as (a2a, store):
+        waiting = await _waiting(a2a)
+        async with held_up(a2a, store, waiting["contextId"]):
+            canceled = await a2a.call("CancelTask", {"id": waiting["id"]})
+            assert state_of(canceled) == "CANCELED", "at once, though its turn has not come"
+            assert (await a2a.error("CancelTask", {"id": waiting["id"]}))["code"] == -32002
+        await until_nothing_is_asked(a2a, waiting["contextId"])
+        assert state_of(await a2a.task(waiting["id"])) == "CANCELED"
+
+
+@pytest.mark.parametrize("words", ["approve", "deny", "what is that?"])
+async def test_an_answer_that_is_canceled_before_its_turn_leaves_no_question_open(tmp_path: Path, words: str) -> None:
+    async with held_gateway(tmp_path) as (a2a, store):
+        waiting = await _waiting(a2a)
+        async with held_up(a2a, store, waiting["contextId"]):
+            await a2a.call("SendMessage", said(words, taskId=waiting["id"], configuration=AT_ONCE))
+            assert state_of(await a2a.task(waiting["id"])) == "SUBMITTED"
+            cancelled = await a2a.http.post(f"/runs/{waiting['id']}_2/cancel")
+            assert cancelled.status_code in (200, 202), "another protocol cancels the run"
+            await a2a.until(waiting["id"], "CANCELED")
+            stored = await a2a.gateway.application.store.load_run("local", f"{waiting['id']}_2")
+            assert stored is not None
+            assert not stored.status.ended, "a process that is killed now leaves it to the next one"
+        await until_nothing_is_asked(a2a, waiting["contextId"])
+        assert state_of(await a2a.task(waiting["id"])) == "CANCELED"
+
+
+async def test_an_approval_that_is_canceled_before_its_turn_leaves_the_task_to_be_answered(tmp_path: Path) -> None:
+    async with held_gateway(tmp_path, [WORDS, {**REFUNDER, "on_concurrent_run": "enqueue"}]) as (a2a, store):
+        waiting = await _waiting(a2a)
+        (asked,) = await asked_in(a2a, waiting["contextId"])
+        answer = {"interruptId": asked, "status": "resolved", "payload": {"approved": True}}
+        body = run_body(thread_id=waiting["contextId"], run_id="r2", messages=[], resume=[answer])
+        async with held_up(a2a, store, waiting["contextId"]), asyncio.TaskGroup() as group:
+            group.create_task(a2a.client.run("refunder", body))
+            await until_answered(lambda: a2a.http.get("/runs/r2"), lambda answer: answer.status_code == 200)
+            assert state_of(await a2a.task(waiting["id"])) == "SUBMITTED"
+            await a2a.http.post("/runs/r2/cancel")
+            await a2a.until(waiting["id"], "INPUT_REQUIRED")
+            assert await asked_in(a2a, waiting["contextId"]) == [asked]
+        await a2a.call("SendMessage", said("approve", taskId=waiting["id"]))
+        assert asked not in await asked_in(a2a, waiting["contextId"])
+
+
+async def _asking_the_same(a2a: A2AScene) -> tuple[Any, Any]:
+    """Two tasks of one context that wait for one approval: the second one is only told of it."""
+    first = await _waiting(a2a)
+    more = said("hello", contextId=first["contextId"])
+    second = (await a2a.call("SendMessage", more, to=of_agent("refunder")))["task"]
+    assert [state_of(each) for each in (first, second)] == ["INPUT_REQUIRED"] * 2
+    return first, second
+
+
+@pytest.mark.parametrize("place", [0, 1])
+async def test_tasks_that_wait_for_one_approval_go_on_together(tmp_path: Path, place: int) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        tasks = await _asking_the_same(a2a)
+        answered, other = tasks[place], tasks[1 - place]
+        async with a2a.stream("SubscribeToTask", {"id": other["id"]}) as stream:
+            await _first(stream, 1)
+            again = (await a2a.call("SendMessage", said("approve", taskId=answered["id"])))["task"]
+            frames = results(await stream.rest())
+        asking = await a2a.task(other["id"])
+        done = (await a2a.call("SendMessage", said("approve", taskId=other["id"])))["task"]
+        too = await a2a.task(answered["id"])
+    assert [state_of(each) for each in (again, asking)] == ["INPUT_REQUIRED"] * 2, "the agent asks for one more"
+    assert asking["status"] == frames[-1]["statusUpdate"]["status"]
+    assert asking["status"]["message"]["parts"] == again["status"]["message"]["parts"]
+    assert {message["taskId"] for message in asking["history"]} == {other["id"]}
+    assert [state_of(each) for each in (done, too)] == ["COMPLETED"] * 2
+    assert ("refunded" in words_of(done), words_of(too)) == (True, words_of(done))
+
+
+async def test_tasks_that_wait_for_one_approval_are_canceled_together(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        first, second = await _asking_the_same(a2a)
+        await a2a.call("CancelTask", {"id": second["id"]})
+        assert await asked_in(a2a, first["contextId"]) == []
+        assert state_of(await a2a.task(first["id"])) == "CANCELED"
+        assert (await a2a.error("SendMessage", said("approve", taskId=first["id"])))["code"] == -32004
+
+
+async def test_tasks_that_wait_for_one_approval_go_on_where_another_protocol_answers_it(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        first, second = await _asking_the_same(a2a)
+        (asked,) = await asked_in(a2a, first["contextId"])
+        answer = {"interruptId": asked, "status": "resolved", "payload": {"approved": True}}
+        body = run_body(thread_id=first["contextId"], run_id="r2", messages=[], resume=[answer])
+        await a2a.client.run("refunder", body)
+        await a2a.call("SendMessage", said("approve", taskId=second["id"]))
+        states = [state_of(await a2a.task(each["id"])) for each in (first, second)]
+    assert states == ["COMPLETED"] * 2
+
+
+async def asked_in(a2a: A2AScene, context_id: str) -> list[str]:
+    """The ids of the questions that are open in a context."""
+    thread = await a2a.gateway.application.store.load_thread("local", context_id)
+    assert thread is not None
+    return [item.interrupt.id for item in thread.interrupts]
+
+
+async def until_nothing_is_asked(a2a: A2AScene, context_id: str) -> None:
+    await until_answered(lambda: asked_in(a2a, context_id), lambda asked: not asked)
+
+
+@contextlib.asynccontextmanager
+async def held_gateway(
+    directory: Path, agents: Sequence[Mapping[str, Any]] = AGENTS
+) -> AsyncGenerator[tuple[A2AScene, SlowToBegin]]:
+    """A gateway whose runs can be held up as they begin."""
+    stores: list[SlowToBegin] = []
+
+    def slow(store: Store) -> Store:
+        stores.append(SlowToBegin(store))
+        return cast(Store, stores[0])
+
+    async with a2a_gateway(directory, agents, parts=parts_with_store(slow)) as a2a:
+        yield a2a, stores[0]
+
+
+@contextlib.asynccontextmanager
+async def held_up(a2a: A2AScene, store: SlowToBegin, context_id: str) -> AsyncGenerator[None]:
+    """While a new task begins in the context; at the end it begins and works."""
+    store.free.clear()
+    store.asked.clear()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(a2a.call("SendMessage", said("hello", contextId=context_id)))
+        await store.asked.wait()
+        try:
+            yield
+        finally:
+            store.free.set()
+
+
 class SlowToBegin:
     """A store that lets no run begin while `free` is not set."""
 
@@ -198,36 +330,6 @@ class SlowToBegin:
         async with asyncio.timeout(DEADLINE_SECONDS):
             await self.free.wait()
         await self._store.begin_run(*values, **named)
-
-
-async def test_a_task_that_is_canceled_while_another_begins_in_its_context_leaves_no_question_open(
-    tmp_path: Path,
-) -> None:
-    stores: list[SlowToBegin] = []
-
-    def slow(store: Store) -> Store:
-        stores.append(SlowToBegin(store))
-        return cast(Store, stores[0])
-
-    async with a2a_gateway(tmp_path, parts=parts_with_store(slow)) as a2a:
-        waiting = await _waiting(a2a)
-        (store,) = stores
-        store.free.clear()
-        store.asked.clear()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(a2a.call("SendMessage", said("hello", contextId=waiting["contextId"])))
-            await store.asked.wait()
-            cancels = [group.create_task(a2a.call("CancelTask", {"id": waiting["id"]}))]
-            await a2a.until(waiting["id"], "SUBMITTED", "CANCELED")
-            assert state_of(await a2a.task(waiting["id"])) == "SUBMITTED", "its turn has not come"
-            attached = await _attached(a2a)
-            cancels.append(group.create_task(a2a.call("CancelTask", {"id": waiting["id"]})))
-            await until_answered(lambda: _attached(a2a), lambda count: count > attached)
-            store.free.set()
-        assert [state_of(each.result()) for each in cancels] == ["CANCELED", "CANCELED"]
-        thread = await a2a.gateway.application.store.load_thread("local", waiting["contextId"])
-        assert thread is not None
-        assert thread.interrupts == ()
 
 
 # --- watching
