@@ -38,7 +38,7 @@ from gateway.configuration.protocol_sections import NamedSettings
 from gateway.endpoints.closed_protocols import ClosedProtocols
 from gateway.endpoints.error_forms import ErrorForms
 from gateway.endpoints.paths import path_with_marked_slashes
-from gateway.endpoints.route_table import RouteTable
+from gateway.endpoints.route_table import RouteTable, expect_distinct
 from gateway.endpoints.routes import check_open_to_visitors
 from gateway.errors import StoreError, UnavailableError
 from gateway.http_client.clients import HttpClients
@@ -88,21 +88,23 @@ class Application:
     def __init__(
         self,
         settings: Settings,
+        protocol_adapters: Sequence[ProtocolAdapter] | None = None,
         *,
         clock: Clock | None = None,
         parts: KnownParts | None = None,
         page: WebPage | None = None,
         redaction: Redaction | None = None,
         tracer: Tracer | None = None,
-        protocol_adapters: Sequence[ProtocolAdapter] | None = None,
     ) -> None:
-        """`redaction` learns the secrets of a reloaded configuration; it is the log's own, if there is one.
+        """`protocol_adapters`: the protocols beside AG-UI and the gateway's own API, also those that the file turns
+        off; None: all that it does not turn off.
 
-        `tracer` is None if no traces are collected. `protocol_adapters`: the protocols beside AG-UI and the gateway's
-        own API, also those that the file turns off; None: all that it does not turn off.
+        `redaction` learns the secrets of a reloaded configuration; it is the log's own, if there is one. `tracer` is
+        None if no traces are collected.
 
         Raises:
-            ConfigurationError: the file has settings of a protocol that is not among the adapters.
+            ConfigurationError: the file has settings of a protocol that is not among the adapters; or two protocols
+                have one path, or an adapter adds what is no endpoint.
         """
         self.settings = settings
         self.clock = clock or SystemClock()
@@ -116,7 +118,8 @@ class Application:
         self._page = page or read_page()
         self._opening: AgentOpening | None = None  # set while it serves
         self._unopened_paths = Paths((*_OWN_OPEN_PATHS, *self._page.open_paths))
-        self._serves = False  # between the begin and the end of its lifespan
+        self._is_open = False  # between the begin and the end of its lifespan
+        self._serves = False  # once all of it is open
         self._warming: set[asyncio.Task[None]] = set()
         self.redaction = redaction or Redaction(settings.secrets)
         self._choice = choose_protocols(settings, protocol_adapters)
@@ -142,6 +145,7 @@ class Application:
         served = self._serve_protocols()
         # AG-UI's routes are tried first. The gateway's own stay last: they take every path.
         served.sort(key=lambda each: each[0].name != "ag_ui")
+        expect_distinct(served)
         self._closed = ClosedProtocols(served, _turned_off(settings, self._choice.settings))
         self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self.lifespan)
         self._routes = RouteTable(self.starlette.routes)
@@ -244,7 +248,11 @@ class Application:
         """
         if self.driver.draining:
             raise RuntimeError("the application's lifespan is over and opens only once; make a new Application")
+        if self._is_open:
+            raise RuntimeError("the application's lifespan is open already: one 'lifespan' of your program opens it")
         async with AsyncExitStack() as stack:
+            self._is_open = True
+            stack.callback(self._note_closed)
             if self._tracer is not None:
                 stack.push_async_callback(self._tracer.close)
             await self.store.open()
@@ -288,6 +296,9 @@ class Application:
 
     def _stop_serving(self) -> None:
         self._serves = False
+
+    def _note_closed(self) -> None:
+        self._is_open = False
 
     def _expect_visitors(self) -> Visitors | None:
         server = self.settings.server

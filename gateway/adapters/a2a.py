@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from gateway.a2a.settings import A2ASettings, CardSettings
 from gateway.adapters.protocol_adapter import ServedProtocols
+from gateway.errors import ConfigurationError
 from gateway.protocol import WireProtocol
 from gateway.protocols import a2a
 
@@ -20,7 +21,13 @@ class A2AAdapter(ServedProtocols):
     """`/a2a`, and the agents' cards."""
 
     def __init__(self, agent_name: str | None = None, agent_description: str | None = None) -> None:
-        """What the default agent's public card says, where the file does not say it. With either there is a card."""
+        """What the default agent's public card says, where the file does not say it. With either there is a card.
+
+        Raises:
+            ConfigurationError: one of them is no text.
+        """
+        for name, said in (("agent_name", agent_name), ("agent_description", agent_description)):
+            _expect_text(name, said)
         self._name = agent_name
         self._description = agent_description
 
@@ -35,6 +42,11 @@ class A2AAdapter(ServedProtocols):
         card = found.card or CardSettings()
         missing = {name: value for name, value in said.items() if getattr(card, name) is None}
         return {"a2a": found.model_copy(update={"card": card.model_copy(update=missing)})}
+
+
+def _expect_text(name: str, said: object) -> None:
+    if not (said is None or isinstance(said, str)):
+        raise ConfigurationError(f"{name} must be a text, not a {type(said).__name__}")
 
 
 A2AFastAPIDefaultAdapter: TypeAlias = A2AAdapter

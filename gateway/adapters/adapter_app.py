@@ -1,31 +1,31 @@
 """Where an adapter puts its endpoints: decorators for functions from a request to an answer.
 
-Below: the protocols' environment, streamed_items, agent_function. Above: protocol_adapter.
+Below: the protocols' environment, adapter_request, streamed_items, agent_function. Above: protocol_adapter.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable
 from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from gateway.access.authentication import has_body
+from gateway.adapters.adapter_request import AdapterRequest
 from gateway.adapters.agent_function import handling
 from gateway.adapters.streamed_items import StreamedItems, plain_json
 from gateway.endpoints.requests import parsed_json, read_body
-from gateway.errors import FieldProblem, InvalidRequestError
+from gateway.errors import ConfigurationError, FieldProblem, InvalidRequestError
 from gateway.protocol import ProtocolEnvironment
 from gateway.sse import EventStreamResponse, OpenStreams
 from gateway.wire.json_pointer import dotted, pointer_to
 
-Handler: TypeAlias = Callable[["AdapterRequest"], Any]
+Handler: TypeAlias = Callable[[AdapterRequest], Any]
 """It gives JSON (a dict, a list, a pydantic model), None for an empty answer, a Response, or an asynchronous iterator
 for a stream of server-sent events. It may be `async`; another one runs in a thread.
 """
@@ -50,9 +50,17 @@ class AdapterApp:
         return self.route(path, "POST")
 
     def route(self, path: str, *methods: str) -> Callable[[HandlerT], HandlerT]:
-        """A decorator for the handler of these methods."""
+        """A decorator for the handler of these methods.
+
+        Raises:
+            ConfigurationError: the path has no slash in front, there is no method, or the handler takes no request.
+        """
+        named = f"{' '.join(methods)} {path}"
+        if not path.startswith("/") or not methods:
+            raise ConfigurationError(f"{named!r} is no endpoint; it is a method and a path with a slash in front")
 
         def add(handler: HandlerT) -> HandlerT:
+            _expect_handler(handler, named)
             endpoint = _HandlerEndpoint(handler, self.environment.streams)
             self.routes.append(Route(path, endpoint, methods=list(methods)))
             return handler
@@ -62,22 +70,6 @@ class AdapterApp:
     def add_routes(self, routes: Iterable[BaseRoute]) -> None:
         """Routes that are ready, such as a protocol's."""
         self.routes += routes
-
-
-class AdapterRequest(Request):
-    """A request as handlers get it. `data` is the JSON of its body, None where it has none; `read` is the body."""
-
-    data: Any = None
-    read: bytes = b""
-
-    async def json(self) -> Any:
-        return self.data
-
-    async def body(self) -> bytes:
-        return self.read
-
-    async def stream(self) -> AsyncGenerator[bytes]:
-        yield self.read
 
 
 class _HandlerEndpoint:
@@ -123,6 +115,17 @@ class _HandlerEndpoint:
         streamed = StreamedItems(aiter(items))
         await streamed.begun()
         return EventStreamResponse(streamed, self._streams)
+
+
+def _expect_handler(handler: object, named: str) -> None:
+    if not callable(handler):
+        raise ConfigurationError(f"the handler of {named} is a {type(handler).__name__}, and no function")
+    try:
+        inspect.signature(handler).bind(None)
+    except TypeError:
+        raise ConfigurationError(f"the handler of {named} must take one argument: the request") from None
+    except ValueError:  # some callables do not tell
+        return
 
 
 def _refusal(error: ValidationError) -> InvalidRequestError:

@@ -7,30 +7,40 @@ which request that is.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+import asyncio
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 from pydantic import BaseModel
 from starlette.requests import Request
 
+from gateway.adapters.adapter_request import AdapterRequest
+from gateway.adapters.streamed_items import plain_json
+from gateway.agent_api.output import ResponseForm
 from gateway.agent_api.renderer import ResponseRenderer
 from gateway.agent_api.start import StartedResponse, start_response
-from gateway.endpoints.requests import end_with_client
-from gateway.messages import JsonObject
+from gateway.endpoints.requests import end_with_client, parsed_json
+from gateway.errors import UnavailableError
 from gateway.protocol import ProtocolEnvironment, caller_of, request_id_of
 from gateway.renderer import rendered_body
+from gateway.runs.viewer import Viewer
 
-_handled: Final[ContextVar[Request | None]] = ContextVar("the request that is being handled", default=None)
+AgentQuestion: TypeAlias = BaseModel | Mapping[str, Any] | AdapterRequest
+"""A request of the Agent API: an AgentRequest, or what one is as JSON; or a request with such a body."""
+
+_handled: Final[ContextVar[tuple[Request, asyncio.AbstractEventLoop] | None]] = ContextVar(
+    "the request that is being handled, and where", default=None
+)
 _DATA: Final = len(b"data: ")
 
 
 @contextmanager
 def handling(request: Request) -> Generator[None]:
     """Ask for the caller of this request during the block."""
-    token = _handled.set(request)
+    token = _handled.set((request, asyncio.get_running_loop()))
     try:
         yield
     finally:
@@ -43,54 +53,74 @@ class AgentFunction:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
 
-    def __call__(self, request: BaseModel | JsonObject, *, agent: str | None = None) -> AgentCall:
-        """`request` is an AgentRequest, or what one is as JSON. `agent` is an agent's id; None: the default agent."""
+    def __call__(self, request: AgentQuestion, *, agent: str | None = None) -> AgentCall:
+        """`agent` is an agent's id; None: the default agent."""
         return AgentCall(self._environment, request, agent)
 
 
 class AgentCall:
     """A question to an agent, which is asked once this is awaited or iterated over. Await it for the whole response, or
-    take the frames of its stream one by one: JSON objects, as the Agent API has them.
+    take the frames of its stream one by one: JSON objects, as the Agent API has them. It is asked once: who awaits or
+    iterates again gets the same response.
 
     Raises:
         GatewayError: the question cannot be asked. A handler that lets it pass answers with it.
     """
 
-    def __init__(self, environment: ProtocolEnvironment, request: BaseModel | JsonObject, agent: str | None) -> None:
+    def __init__(self, environment: ProtocolEnvironment, question: AgentQuestion, agent: str | None) -> None:
         self._environment = environment
-        self._request = request
+        self._question = question
         self._agent = agent
+        self._begins = asyncio.Lock()
+        self._form: ResponseForm | None = None  # once the question is asked
 
     def __await__(self) -> Generator[Any, None, dict[str, Any]]:
         return self._response().__await__()
 
     async def __aiter__(self) -> AsyncGenerator[dict[str, Any]]:
-        handled = _handled_now()
-        started = await self._start(handled)
-        renderer = self._renderer(handled, started)
-        with closing(started.viewer):
-            async for batch in started.viewer:
+        viewer, renderer = await self._watched(_handled_now())
+        with closing(viewer):
+            async for batch in viewer:
                 for frame in renderer.render(batch.events, batch.first):
                     yield orjson.loads(frame[_DATA:])
 
     async def _response(self) -> dict[str, Any]:
         handled = _handled_now()
-        started = await self._start(handled)
+        viewer, renderer = await self._watched(handled)
         end_with_client(handled)
-        return await rendered_body(handled, started.viewer, self._renderer(handled, started))
+        return await rendered_body(handled, viewer, renderer)
+
+    async def _watched(self, handled: Request) -> tuple[Viewer, ResponseRenderer]:
+        """All events of the run, which begins with the first call; and what shows them."""
+        caller = caller_of(handled)
+        async with self._begins:
+            if self._form is None:
+                started = await self._start(handled)
+                form, viewer = started.form, started.viewer
+                self._form = form
+            else:
+                form = self._form
+                viewer = await self._watched_again(handled, form.run_id)
+        to_operator = self._environment.is_operators(caller)
+        return viewer, ResponseRenderer(form, ended_at=viewer.ended_at, to_operator=to_operator)
+
+    async def _watched_again(self, handled: Request, run_id: str) -> Viewer:
+        viewer = await self._environment.attach(caller_of(handled), run_id)
+        if viewer is None:
+            raise UnavailableError("the response's frames are not kept any more; ask again")
+        return viewer
 
     async def _start(self, handled: Request) -> StartedResponse:
-        asked = self._request
-        body = asked.model_dump(mode="json", exclude_none=True) if isinstance(asked, BaseModel) else asked
+        asked = self._question
+        body = parsed_json(plain_json(asked.data if isinstance(asked, AdapterRequest) else asked))
         caller, request_id = caller_of(handled), request_id_of(handled)
         return await start_response(self._environment, caller, self._agent, body, request_id=request_id)
-
-    def _renderer(self, handled: Request, started: StartedResponse) -> ResponseRenderer:
-        to_operator = self._environment.is_operators(caller_of(handled))
-        return ResponseRenderer(started.form, ended_at=started.viewer.ended_at, to_operator=to_operator)
 
 
 def _handled_now() -> Request:
     if (handled := _handled.get()) is None:
         raise RuntimeError("func asks an agent for the caller of a request: call it in a handler of the adapter's app")
-    return handled
+    request, loop = handled
+    if asyncio.get_running_loop() is not loop:
+        raise RuntimeError("func works in the gateway's event loop alone: use it in an async handler, or return it")
+    return request

@@ -7,7 +7,8 @@ Below: protocol_adapter, settings. Above: the composition root.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Final
 
 from pydantic import BaseModel
@@ -48,7 +49,7 @@ def choose_protocols(settings: Settings, adapters: Sequence[ProtocolAdapter] | N
         served = frozenset(name for name, protocol in found.items() if not protocol.is_off(off))
         return ProtocolChoice(tuple(found.values()), served, settings.protocols)
     adapters = _listed(adapters)
-    given = _protocols_of(adapters)
+    given = _protocols_of(adapters, found)
     served = _ALWAYS | given.keys()
     found |= given
     _check_written(settings, [found[name] for name in served if name in found])
@@ -63,13 +64,23 @@ def _listed(given: object) -> list[ProtocolAdapter]:
     return adapters
 
 
-def _protocols_of(adapters: Sequence[ProtocolAdapter]) -> dict[str, WireProtocol]:
+def _protocols_of(adapters: Sequence[ProtocolAdapter], found: Collection[str]) -> dict[str, WireProtocol]:
+    """`found`: the names of the protocols of the installation, which no program's own adapter takes."""
     given: dict[str, WireProtocol] = {}
-    for protocol in (each for adapter in adapters for each in adapter.protocols()):
+    for protocol in (each for adapter in adapters if _names_its_own(adapter) for each in adapter.protocols()):
         if protocol.name in given or protocol.name in _ALWAYS:
             raise ConfigurationError(f"there are two protocols {protocol.name!r}; leave one of their adapters out")
         given[protocol.name] = protocol
+    for protocol in (each for adapter in adapters if not _names_its_own(adapter) for each in adapter.protocols()):
+        names = (protocol.name if number == 1 else f"{protocol.name}_{number}" for number in count(1))
+        name = next(each for each in names if each not in given and each not in found)
+        given[name] = replace(protocol, name=name)
     return given
+
+
+def _names_its_own(adapter: ProtocolAdapter) -> bool:
+    """Whether it says what its protocols are called; the others are called as their classes are."""
+    return type(adapter).protocols is not ProtocolAdapter.protocols
 
 
 def _settings_of(adapters: Sequence[ProtocolAdapter], settings: Settings) -> Mapping[str, BaseModel]:

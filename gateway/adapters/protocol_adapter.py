@@ -11,9 +11,11 @@ Below: adapter_app, agent_function, the contract of protocols. Above: the gatewa
 
 from __future__ import annotations
 
+import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,6 +25,7 @@ from starlette.types import Scope
 
 from gateway.adapters.adapter_app import AdapterApp
 from gateway.adapters.agent_function import AgentFunction
+from gateway.errors import ConfigurationError
 from gateway.problems import Problem, problem_json
 from gateway.protocol import ProtocolEnvironment, WireProtocol
 
@@ -45,7 +48,9 @@ class ProtocolAdapter(ABC):
         return WireProtocol(name, self._routes, error_form=self.error_form)
 
     def protocols(self) -> Sequence[WireProtocol]:
-        """What an application serves for it. The name is the class's: `echo_adapter` for EchoAdapter."""
+        """What an application serves for it. The name is the class's: `echo_adapter` for EchoAdapter; of several ones
+        of that name the later ones get a number.
+        """
         return [self.protocol(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower())]
 
     def settings(self, written: Mapping[str, BaseModel]) -> Mapping[str, BaseModel]:
@@ -54,7 +59,10 @@ class ProtocolAdapter(ABC):
 
     def _routes(self, environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
         app = AdapterApp(environment)
-        self.add_endpoint(app, AgentFunction(environment))
+        added = self.add_endpoint(app, AgentFunction(environment))
+        if inspect.iscoroutine(added):  # which nobody runs
+            added.close()
+            raise ConfigurationError(f"{type(self).__name__}.add_endpoint must not be async; its handlers may be")
         return app.routes
 
 
@@ -65,6 +73,12 @@ class ServedProtocols(ProtocolAdapter):
         for protocol in self.protocols():
             app.add_routes(protocol.routes(app.environment))
 
+    def protocol(self, name: str) -> WireProtocol:
+        first, *others = self.protocols()
+        paths = [path for each in (first, *others) for path in each.paths]
+        settings = {key: kind for each in (first, *others) for key, kind in each.settings.items()}
+        return replace(first, name=name, routes=self._routes, paths=paths, settings=settings)
+
     @abstractmethod
     def protocols(self) -> Sequence[WireProtocol]:
-        """The protocols."""
+        """The protocols. The first one's form of errors is that of all."""

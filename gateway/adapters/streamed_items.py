@@ -7,6 +7,7 @@ waits for the next one.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from typing import Final
 import orjson
 
 from gateway.errors import GatewayError
+from gateway.wire.strict_json import on_one_line
 
 logger = logging.getLogger(__name__)
 
@@ -85,22 +87,31 @@ class StreamedItems:
 
 
 def frame_of(item: object) -> bytes:
-    """A frame: bytes are one already, a text is the data of one, anything else is JSON."""
+    """A frame: bytes are one already, a text is the data of one, anything else is JSON on one line, also for clients
+    that end a line at U+2028.
+    """
     if isinstance(item, bytes):
         return item
-    data = item if isinstance(item, str) else plain_json(item).decode()
-    return "".join(f"data: {line}\n" for line in _LINE_END.split(data)).encode() + b"\n"
+    data = item if isinstance(item, str) else on_one_line(plain_json(item)).decode()
+    return "".join(f"data: {line}\n" for line in _LINE_END.split(data)).encode(errors="replace") + b"\n"
 
 
 def plain_json(value: object) -> bytes:
-    """JSON of plain values, dataclasses and pydantic models; a model's nulls are left out."""
-    return orjson.dumps(value, default=_plain)
+    """JSON of plain values, dataclasses and pydantic models; a model's nulls are left out. Half a surrogate pair, as
+    models write it now and then, stays as its escape.
+    """
+    try:
+        return orjson.dumps(value, default=_plain)
+    except TypeError:
+        return json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _plain(value: object) -> object:
     if (dump := getattr(value, "model_dump", None)) is not None:
         return dump(mode="json", exclude_none=True)
-    raise TypeError(f"{type(value).__name__} is no JSON; give dicts, lists, texts, numbers, or a Response")
+    raise TypeError(
+        f"{type(value).__name__} is no JSON; give dicts, lists, texts, numbers, a Response, or an async iterator"
+    )
 
 
 def _failure_frame(error: Exception) -> bytes:

@@ -1,14 +1,28 @@
-"""Finds a request's route among those whose paths begin as its own does: with A2A's there are more than a hundred.
+"""Finds a request's route among those whose paths begin as its own does: with A2A's there are more than a hundred. And
+looks that no two protocols have the same one.
 
-Below: starlette. Above: the composition root.
+Below: starlette, errors. Above: the composition root.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
 
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import Receive, Scope, Send
+
+from gateway.errors import ConfigurationError
+
+_PARAMETER: Final = re.compile(r"\{[^}:]*")  # of a path: its name, and not its kind
+
+
+class HasName(Protocol):
+    """What is asked here of a wire protocol; see protocol.WireProtocol."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class RouteTable:
@@ -32,3 +46,22 @@ def _first(route: BaseRoute) -> str:
 
 def _first_of(path: str) -> str:
     return path[1:].partition("/")[0]
+
+
+def expect_distinct(served: Iterable[tuple[HasName, Sequence[BaseRoute]]]) -> None:
+    """Refuse a route that would never be reached, because another one has its path and method.
+
+    Raises:
+        ConfigurationError: there is one.
+    """
+    owners: dict[tuple[str, str], str] = {}
+    for protocol, routes in served:
+        for route in (each for each in routes if isinstance(each, Route)):
+            pattern = _PARAMETER.sub("{", route.path)
+            for method in sorted(route.methods or ()):
+                if (owner := owners.get((method, pattern))) is not None:
+                    raise ConfigurationError(
+                        f"{method} {route.path} is there twice, of the protocols {owner!r} and {protocol.name!r};"
+                        " give one of them another path"
+                    )
+                owners[method, pattern] = protocol.name

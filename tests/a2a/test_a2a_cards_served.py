@@ -29,6 +29,13 @@ async def test_a_private_gateway_shows_a_card_of_each_agent(tmp_path: Path) -> N
     assert own["supportedInterfaces"][0]["url"] == f"{base}/agents/adder/a2a"
 
 
+async def test_what_a_caller_says_of_proxies_is_not_on_a_card(tmp_path: Path) -> None:
+    said = {"x-forwarded-prefix": "/x", "x-forwarded-host": "evil.example", "forwarded": "host=evil.example"}
+    async with a2a_gateway(tmp_path) as a2a:
+        plain = (await a2a.http.get(CARD)).json()
+        assert (await a2a.http.get(CARD, headers=said)).json() == plain
+
+
 async def test_a_card_is_sent_again_only_once_it_has_changed(tmp_path: Path) -> None:
     async with a2a_gateway(tmp_path) as a2a:
         first = await a2a.http.get(CARD)
