@@ -11,17 +11,20 @@ from typing import Final
 
 from gateway.messages import JsonObject
 from gateway.openapi.description import ApiDescription, Operation, answer, json_body, operation, parameter
-from gateway.openapi.shapes import object_of, ref, text
+from gateway.openapi.shapes import object_of, ref, text, words
 
 _TAG: Final = "agent-api"
 _TAGS: Final = {_TAG: "The Agent API: answers as responses, messages and contents."}
 _ANY: Final[JsonObject] = {"type": "object", "additionalProperties": True}
 _ERRORS: Final = {
-    "400": "The body is no JSON.",
+    "400": "The body is no strict JSON.",
     "401": "A key is needed.",
     "403": "The caller may not do this.",
     "404": "There is none, or none of the caller's.",
-    "409": "The session is busy, or its `response_id` belongs to another request, or a question is not open any more.",
+    "409": (
+        "The session is busy, or the `response_id` belongs to another request, or a call or a question is answered "
+        "already."
+    ),
     "413": "The body is larger than `server.max_body_bytes`, or larger than the key allows.",
     "415": "The body is not JSON by its Content-Type.",
     "422": "Something in the request is wrong; `errors` name the fields.",
@@ -31,6 +34,22 @@ _ERRORS: Final = {
 _STATUSES: Final[JsonObject] = {
     "type": "string",
     "enum": ["created", "in_progress", "queued", "completed", "incomplete", "failed", "canceled", "rejected"],
+}
+_OUTPUT: Final = words(
+    "message", "reasoning", "plugin_call", "plugin_call_output", "mcp_call", "mcp_call_output", "mcp_list_tools",
+    "function_call", "mcp_approval_request", "error",
+)  # fmt: skip
+_VALUES: Final[JsonObject] = {
+    "text": text(),
+    "refusal": text(),
+    "data": {"type": ["object", "string"], "description": "An object; of audio base64, or a URL."},
+    "image_url": text("A URL, or a data URL."),
+    "video_url": text("A URL, or a data URL."),
+    "format": text("Of audio, as `wav`."),
+    "file_url": text(),
+    "file_data": text("A data URL."),
+    "file_id": text("The model's provider has the file."),
+    "filename": text(),
 }
 _SCHEMAS: Final[JsonObject] = {
     "AgentApiError": object_of(
@@ -54,6 +73,7 @@ _SCHEMAS: Final[JsonObject] = {
             "stream": {"type": "boolean", "default": True},
             "session_id": text("The thread; without one a new one begins."),
             "response_id": text("The run's id, which the client chooses. The same request again gets the same run."),
+            "id": text("The same as `response_id`, which counts where both are there."),
             "model": text("Another model than the agent's, where its `allow_models` lists it."),
             "tools": {"type": "array", "items": _ANY, "description": "The client's own functions."},
             "temperature": {"type": "number", "minimum": 0, "maximum": 2},
@@ -67,6 +87,33 @@ _SCHEMAS: Final[JsonObject] = {
         },
         "Other members are ignored.",
     ),
+    "AgentApiContent": object_of(
+        ["object", "type", "status", "index", "delta", "msg_id"],
+        {
+            "object": {"const": "content"},
+            "type": words("text", "refusal", "data", "image", "audio", "video", "file"),
+            "status": _STATUSES,
+            "index": {"type": "integer", "minimum": 0, "description": "Its place in its message."},
+            "delta": {"type": "boolean", "description": "It goes on with what came before; false: it is the whole."},
+            "msg_id": text("Its message's id."),
+            **_VALUES,
+        },
+        "A content of a message.",
+    ),
+    "AgentApiMessage": object_of(
+        ["object", "id", "type", "status", "role"],
+        {
+            "object": {"const": "message"},
+            "id": text(),
+            "type": _OUTPUT,
+            "status": _STATUSES,
+            "role": words("assistant", "tool"),
+            "content": {"type": "array", "items": ref("AgentApiContent")},
+            "code": text("Of an error."),
+            "message": text("Of an error."),
+        },
+        "A message of a response.",
+    ),
     "AgentApiResponse": object_of(
         ["id", "object", "status", "created_at", "session_id", "output"],
         {
@@ -77,10 +124,22 @@ _SCHEMAS: Final[JsonObject] = {
             "created_at": {"type": "integer", "description": "Unix seconds."},
             "completed_at": {"type": "integer", "description": "Unix seconds."},
             "session_id": text("The thread's id."),
-            "output": {"type": "array", "items": _ANY, "description": "The messages."},
-            "usage": _ANY,
+            "output": {"type": "array", "items": ref("AgentApiMessage")},
+            "usage": {
+                "type": "object",
+                "additionalProperties": {"type": "integer", "minimum": 0},
+                "description": "`input_tokens`, `output_tokens` and `total_tokens`, as far as the models told them.",
+            },
             "error": object_of(
-                ["code", "message"], {"code": text(), "message": text(), "retryable": {"type": "boolean"}}
+                ["code", "message", "retryable"],
+                {"code": text(), "message": text(), "retryable": {"type": "boolean"}},
+                "Why it failed.",
+            ),
+            "incomplete_details": object_of(
+                ["reason"], {"reason": text("Such as `max_tokens`.")}, "Why its answer was cut off."
+            ),
+            "metadata": object_of(
+                ["warnings"], {"warnings": {"type": "array", "items": {"type": "string"}}}, "What was ignored."
             ),
         },
         "A response.",

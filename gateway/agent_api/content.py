@@ -52,6 +52,9 @@ def _block(content: AgentApiFields) -> ContentBlock | None:
     kind = content.value.get("type")
     if isinstance(kind, str) and (read := _TYPES.get(kind)) is not None:
         return read(content)
+    if kind is None:
+        content.missing("type", f"one of {', '.join(_TYPES)}")
+        return None
     content.wrong("type", f"{content.called('type')} is {shown_word(kind)}; it must be one of {', '.join(_TYPES)}")
     return None
 

@@ -10,7 +10,7 @@ answer that is wanted anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from gateway.frozen import replace
@@ -34,8 +34,8 @@ def recognise(
         if new:
             first = own if not told or _same_words(own, told) else told
             before = (*first, *stored[len(own) : len(own) + kept])
-            return (*before, *_renamed(before, talk[new:], spare_ids))
-    return (*stored, *_renamed(stored, _unknown(stored, sent), spare_ids))
+            return (*before, *_renamed(before, _outputs_once(talk[new:]), spare_ids))
+    return (*stored, *_renamed(stored, _outputs_once(_unknown(stored, sent)), spare_ids))
 
 
 def _instructions(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -109,6 +109,17 @@ def _unknown(stored: Sequence[Message], sent: Sequence[Message]) -> list[Message
     ]
 
 
+def _outputs_once(new: Iterable[Message]) -> Iterator[Message]:
+    """New messages without further outputs of a call, which are the same."""
+    seen: set[str] = set()
+    for message in new:
+        if (result := message.tool_result) is not None:
+            if result.call_id in seen:
+                continue
+            seen.add(result.call_id)
+        yield message
+
+
 def _thought(message: Message) -> str:
     return "".join(block.text for block in message.content if isinstance(block, ReasoningBlock))
 
@@ -118,6 +129,6 @@ def _behind_answers(stored: Sequence[Message]) -> list[Message]:
     return list(takewhile(lambda message: message.role == "user", reversed(stored)))
 
 
-def _renamed(before: Sequence[Message], new: Sequence[Message], spare_ids: Mapping[str, str]) -> list[Message]:
+def _renamed(before: Sequence[Message], new: Iterable[Message], spare_ids: Mapping[str, str]) -> list[Message]:
     taken = {message.id for message in before}
     return [replace(message, id=spare_ids[message.id]) if message.id in taken else message for message in new]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -25,7 +25,7 @@ from gateway.agent_api.settings import AgentApiSettings
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, GatewayError, NotFoundError
 from gateway.events import Interrupt
-from gateway.messages import JsonValue, Message, ToolCall, ToolSpec, new_message_id
+from gateway.messages import JsonValue, Message, ToolCall, ToolResult, ToolSpec, new_message_id
 from gateway.protocol import ProtocolEnvironment
 from gateway.protocol.repeated_requests import DIGEST, RepeatWords, begun_before, body_digest
 from gateway.runs.viewer import Viewer
@@ -77,6 +77,7 @@ async def start_response(
     answers = _answers(request.input, session)
     _check_outputs(request.input, session)
     _check_not_answered(request.input, session)
+    _check_outputs_agree(request.input)
     async with environment.agent(caller, agent_id) as agent:
         form = await _form(environment, caller, request, session, agent)
     remembered = {**form.remembered, **({DIGEST: digest} if digest else {})}
@@ -156,11 +157,12 @@ def _answers(given: Sequence[InputMessage], session: _Session) -> tuple[Interrup
     client sends again. Open questions do not count as said: each may stand before its own answer.
     """
     asked = {question.call_id for question in session.questions}
-    answers, again = [], False
+    answers, again = dict[str, InterruptAnswer](), False
     for message in reversed(given):
         if isinstance(message, ApprovalAnswer):
             if (answer := _answer(message, session)) is not None:
-                answers.append(answer)
+                if answers.setdefault(answer.interrupt_id, answer).approved != answer.approved:
+                    raise wrong("the question is approved and denied; answer it once", f"{message.at}/content/0/data")
             elif not again:
                 raise _no_question(message, session)
             continue
@@ -169,7 +171,7 @@ def _answers(given: Sequence[InputMessage], session: _Session) -> tuple[Interrup
             again = True
         elif any(each.role == "assistant" for each in message.messages):
             break
-    return tuple(answers[::-1])
+    return tuple(answers.values())[::-1]
 
 
 def _answer(message: ApprovalAnswer, session: _Session) -> InterruptAnswer | None:
@@ -189,7 +191,8 @@ def _no_question(message: ApprovalAnswer, session: _Session) -> GatewayError:
             f"{message.at}/content/0/data/approval_request_id",
         )
     return ConflictError(
-        f"the question {shown!r} was answered or withdrawn meanwhile, or has expired", code="approval_answered"
+        f"the question {shown!r} is not open: it was answered, withdrawn or has expired, or the session never had it",
+        code="approval_answered",
     )
 
 
@@ -227,6 +230,17 @@ def _check_not_answered(given: Sequence[InputMessage], session: _Session) -> Non
     called = {call.call_id for message in said for call in message.tool_calls} | _answered(said)
     if called <= _answered(session.messages):
         raise ConflictError("the session has the outputs of these calls, and an answer to them", code="call_answered")
+
+
+def _check_outputs_agree(given: Iterable[InputMessage]) -> None:
+    """Refuse two different outputs of one call. Raises InvalidRequestError."""
+    outputs: dict[str, ToolResult] = {}
+    for said in given:
+        if not isinstance(said, SaidMessage) or (result := said.messages[0].tool_result) is None:
+            continue
+        if outputs.setdefault(result.call_id, result) != result:
+            shown = result.call_id[:64]
+            raise wrong(f"the call {shown!r} has two different outputs; send one", f"{said.at}/content/0/data/output")
 
 
 def _answered(messages: Sequence[Message]) -> set[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import jsonschema_rs
 import pytest
 
 from tests.agent_api_scene import (
@@ -155,6 +156,32 @@ async def test_a_call_that_was_answered_is_not_answered_again(scene: AgentApiSce
     assert words_of(await scene.whole(output, "bye", agent="weather", **more)) == "I heard: bye"
 
 
+async def test_an_output_that_comes_twice_in_a_request_is_one_and_two_different_ones_are_refused(
+    scene: AgentApiScene,
+) -> None:
+    more: dict[str, Any] = {"session_id": "s1", "tools": [WEATHER_TOOL]}
+    call_id = (await scene.whole("weather?", agent="weather", **more))["output"][-1]["content"][0]["data"]["call_id"]
+    sunny, rainy = (told("function_call_output", call_id=call_id, output=output) for output in ("sunny", "rainy"))
+    refused = await scene.refused({"input": [sunny, rainy], **more}, agent="weather")
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "/input/1/content/0/data/output"
+    assert words_of(await scene.whole(sunny, sunny, agent="weather", **more)) == "It is sunny."
+    stored = (await scene.gateway.client.get("/threads/s1/messages"))["messages"]
+    assert [message["role"] for message in stored] == ["user", "assistant", "tool", "assistant"]
+
+
+async def test_a_question_is_not_both_approved_and_denied(scene: AgentApiScene) -> None:
+    question = (await scene.whole("refund", agent="refunder", session_id="s1"))["output"][-1]["content"][0]["data"]
+    yes, no = (
+        told("mcp_approval_response", approval_request_id=question["id"], approve=approve) for approve in (True, False)
+    )
+    refused = await scene.refused({"input": [yes, no], "session_id": "s1"}, agent="refunder")
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "/input/0/content/0/data"
+    denied = await scene.whole(no, no, agent="refunder", session_id="s1")
+    assert "refunded" not in words_of(denied)
+
+
 async def test_no_output_of_a_message_is_lost(scene: AgentApiScene) -> None:
     more: dict[str, Any] = {"session_id": "s1", "tools": [WEATHER_TOOL]}
     calls = (await scene.whole("both?", agent="weather", **more))["output"]
@@ -276,3 +303,16 @@ async def test_ids_may_be_any_text(scene: AgentApiScene) -> None:
         answer = await scene.http.get(f"/process/{quote(name, safe='')}", params={"stream": "false"})
         assert answer.json() == given
         assert (given["id"], given["session_id"]) == (name, name)
+
+
+async def test_answers_are_as_the_api_document_says(scene: AgentApiScene) -> None:
+    document = await scene.gateway.client.get("/openapi.json")
+    schemas = {**document, "$ref": "#/components/schemas/AgentApiResponse"}
+    errors = {**document, "$ref": "#/components/schemas/AgentApiError"}
+    response, error = (jsonschema_rs.validator_for(schema) for schema in (schemas, errors))
+    for agent_id in ("words", "thinker", "adder", "refunder", "painter", "refuser", "breaking", "cut"):
+        frames = await scene.stream("hi", agent=agent_id, n=2)
+        for frame in frames:
+            if frame["object"] == "response":
+                response.validate(frame)
+    error.validate((await scene.refused({"input": "x"})).json())

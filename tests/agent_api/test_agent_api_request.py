@@ -213,6 +213,13 @@ def test_every_generation_parameter_is_read() -> None:
         (body(tools={"name": "look"}), "/tools"),
         (body(tools=[{"type": "mcp", "server_url": "https://a.example"}]), "/tools/0/type"),
         (body(tools=[{"name": ""}]), "/tools/0/name"),
+        (body(tools=[{"name": "look", "parameters": {"type": "array"}}]), "/tools/0/parameters/type"),
+        (
+            body(tools=[{"function": {"name": "look", "parameters": {"required": "a"}}}]),
+            "/tools/0/function/parameters/required",
+        ),
+        (body(tools=[{"name": "look", "parameters": {"properties": []}}]), "/tools/0/parameters/properties"),
+        (body(said({"text": "a"})), "/input/0/content/0/type"),
         (body(stream="yes"), "/stream"),
         (body(session_id="a\nb"), "/session_id"),
         (body(response_id="x" * 257), "/response_id"),
@@ -220,6 +227,13 @@ def test_every_generation_parameter_is_read() -> None:
 )
 def test_wrong_input_names_its_field(wrong: JsonValue, pointer: str) -> None:
     assert pointer in problems_of(wrong)
+
+
+def test_a_content_without_a_type_is_told_which_there_are() -> None:
+    with pytest.raises(
+        InvalidRequestError, match=r"input\[0\]\.content\[0\]\.type is missing; it must be one of text, "
+    ):
+        read_request(body(said({"text": "a"})))
 
 
 def test_all_wrong_fields_are_named_at_once() -> None:
