@@ -218,7 +218,9 @@ class MessageState:
         if self._ending is None:
             for place, content in enumerate(self.contents.values()):
                 if content.index != place:
-                    raise ProtocolStateError(f"the message {self.id} has no content {place}, but {content.index}")
+                    raise ProtocolStateError(
+                        f"the message {self.id} has no content {place}, but {content.index}: expected both"
+                    )
                 if not content.ended:
                     raise ProtocolStateError(f"the content {place} of {self.id} is open: complete it first")
             self._status, self._members = status, _given(members) if members else {}

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
+from starlette.testclient import TestClient
 
 from gateway.application import Application
 from gateway.wire.mounts import below_mount
@@ -153,3 +154,39 @@ async def test_a_request_outside_the_lifespan_is_told_what_to_do(tmp_path: Path)
     async with application.lifespan(), client_of(application.asgi) as client:
         assert (await client.get("/agents")).json()["agents"][0]["id"] == HELPER["id"]
     await check()
+
+
+async def test_one_program_may_have_several_gateways(tmp_path: Path) -> None:
+    directories = [tmp_path / name for name in ("first", "second")]
+    for directory in directories:
+        directory.mkdir()
+    first, second = (application_of(directory) for directory in directories)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
+        async with first.lifespan(), second.lifespan():
+            yield
+
+    host = Starlette(routes=[Mount("/first", app=first), Mount("/second", app=second)], lifespan=lifespan)
+    async with host.router.lifespan_context(host), client_of(host) as client:
+        for prefix in ("/first", "/second"):
+            answer = await client.post(f"{prefix}/agents/helper/run", json=run_body())
+            assert parse_frames(answer.content)[-1].type == "RUN_FINISHED"
+        await client.delete("/first/threads/thread-1")
+        assert (await client.get("/first/threads")).json()["threads"] == []
+        assert [each["id"] for each in (await client.get("/second/threads")).json()["threads"]] == ["thread-1"]
+
+
+def test_it_can_be_tried_without_a_server(tmp_path: Path) -> None:
+    with TestClient(application_of(tmp_path), base_url="http://127.0.0.1") as client:
+        assert client.get("/agents").json()["agents"][0]["url"] == "http://127.0.0.1/agents/helper/run"
+        run = client.post("/agents/helper/run", json=run_body())
+        assert parse_frames(run.content)[-1].type == "RUN_FINISHED"
+
+
+async def test_it_can_be_tried_inside_the_event_loop(tmp_path: Path) -> None:
+    application = application_of(tmp_path)
+    transport = httpx.ASGITransport(app=application.asgi)
+    async with application.lifespan(), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        run = await client.post("/agents/helper/run", json=run_body())
+        assert parse_frames(run.content)[-1].type == "RUN_FINISHED"
