@@ -30,7 +30,7 @@ _ERRORS: Final = {
     "401": "A key is needed.",
     "403": "The caller may not do this.",
     "404": "There is none, or none of the caller's.",
-    "409": "The task has ended and cannot be canceled.",
+    "409": "Something else goes on in the context that keeps the gateway from it.",
     "413": "The body is larger than `server.max_body_bytes`, or larger than the key allows.",
     "415": "The body is not JSON by its Content-Type, or a part is of a type that agents cannot be given.",
     "429": "A limit of the caller's is reached.",
@@ -129,7 +129,7 @@ _OPERATIONS: Final = (
     ),
     _operation("get", _TASK, "getTask", "A task", "The task as it is now.", statuses=["400"]),
     _operation(
-        "post", _TASK + ":cancel", "cancelTask", "Stop a task", "The canceled task.", statuses=["409"],
+        "post", _TASK + ":cancel", "cancelTask", "Stop a task", "The canceled task.", statuses=["400"],
     ),
     _operation(
         "post", _TASK + ":subscribe", "subscribeToTask", "Watch a task",

@@ -59,20 +59,27 @@ class _Form:
 _FORMS: Final[Mapping[str, _Form]] = MappingProxyType(
     {
         TASK_NOT_FOUND: _Form(-32001, 404, "NOT_FOUND"),
-        TASK_NOT_CANCELABLE: _Form(-32002, 409, "FAILED_PRECONDITION"),
-        PUSH_NOTIFICATION_NOT_SUPPORTED: _Form(-32003, 400, "UNIMPLEMENTED"),
-        UNSUPPORTED_OPERATION: _Form(-32004, 400, "UNIMPLEMENTED"),
+        TASK_NOT_CANCELABLE: _Form(-32002, 400, "FAILED_PRECONDITION"),
+        PUSH_NOTIFICATION_NOT_SUPPORTED: _Form(-32003, 400, "FAILED_PRECONDITION"),
+        UNSUPPORTED_OPERATION: _Form(-32004, 400, "FAILED_PRECONDITION"),
+        # the specification says 400 since 1.0.1, but here it is only the Content-Type of a request, which is HTTP's 415
         CONTENT_TYPE_NOT_SUPPORTED: _Form(-32005, 415, "INVALID_ARGUMENT"),
-        INVALID_AGENT_RESPONSE: _Form(-32006, 502, "INTERNAL"),
+        INVALID_AGENT_RESPONSE: _Form(-32006, 500, "INTERNAL"),
         EXTENDED_AGENT_CARD_NOT_CONFIGURED: _Form(-32007, 400, "FAILED_PRECONDITION"),
         EXTENSION_SUPPORT_REQUIRED: _Form(-32008, 400, "FAILED_PRECONDITION"),
-        VERSION_NOT_SUPPORTED: _Form(-32009, 400, "UNIMPLEMENTED"),
+        VERSION_NOT_SUPPORTED: _Form(-32009, 400, "FAILED_PRECONDITION"),
     }
 )
 _RPC_CODES: Final[Mapping[str, int]] = MappingProxyType(
     {PARSE_ERROR: -32700, INVALID_REQUEST: -32600, METHOD_NOT_FOUND: -32601}
 )
-_OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({"unsupported_media_type": CONTENT_TYPE_NOT_SUPPORTED})
+_OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "unsupported_media_type": CONTENT_TYPE_NOT_SUPPORTED,
+        # the official clients tell wrong parameters by this name; INVALID_REQUEST is a broken call to them
+        INVALID_PARAMS: "invalid_params",
+    }
+)
 _STATUS_WORDS: Final[Mapping[int, str]] = MappingProxyType(
     {
         401: "UNAUTHENTICATED",

@@ -97,6 +97,9 @@ def _flat(part: Parameters) -> Parameters | None:
     if (file := part.inner("file")) is None:
         part.wrong("file", f"{part.called('file')} is missing; it must be an object with bytes or uri")
         return None
+    if (file.value.get("bytes") is None) == (file.value.get("uri") is None):
+        file.wrong_here(f"{part.called('file')} must have bytes or uri, one of them")
+        return None
     renamed = {new: file.value[old] for new, old in _FILE_V03.items() if old in file.value}
     return _FileV03(renamed, file.at, part.problems)
 

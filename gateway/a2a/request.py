@@ -6,7 +6,7 @@ JSON do. Beyond the specification:
 - The message's metadata, or those of the whole request, may have `tools`: the client's own, as AG-UI writes them.
 - A message to a task that waits answers by data parts: `{"tool_call_id", "output"}` is the output of a client's tool,
   `{"decision": "approve"}` or `"deny"` decides a call, the one of its `tool_call_id` where it has one. A message that
-  says exactly `approve` or `deny` decides, too.
+  says exactly `approve` or `deny`, as text or as data, decides, too. Case and the space around the word do not matter.
 https://a2a-protocol.org/latest/specification/#321-sendmessagerequest (1.0)
 """
 
@@ -187,9 +187,12 @@ class _Answers:
             if {"output", _CALL} <= part.data.keys():
                 self.outputs.append(_output(data))
                 return
+            if _CALL in part.data:  # half an answer: as words it would leave the call without output
+                data.wrong("output", f"{data.called('output')} is missing; data with a {_CALL} has output or decision")
+                return
         if is_answer and is_only and isinstance(part.block, TextBlock):
-            word = part.block.text.strip().lower()
-            if word in _DECISIONS and not isinstance(part.data, dict):
+            word = (part.data if isinstance(part.data, str) else part.block.text).strip().lower()
+            if word in _DECISIONS:
                 self.decisions.append(Decision("", _DECISIONS[word], pointer=pointer))
                 return
         self.blocks.append(part.block)

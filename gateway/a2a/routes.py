@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -86,8 +87,11 @@ def rpc_answer(content: bytes, headers: Mapping[str, str] | None = None) -> Resp
 
 def rest_answer(request: Request, value: JsonValue, headers: Mapping[str, str] | None = None) -> Response:
     """An answer over REST: `application/a2a+json` to those who ask for it."""
-    media_type = _A2A_MEDIA_TYPE if _A2A_MEDIA_TYPE in request.headers.get("accept", "") else _MEDIA_TYPE
-    return Response(dump(value), 200, {"cache-control": _NO_STORE, **(headers or {})}, media_type)
+    return Response(dump(value), 200, {"cache-control": _NO_STORE, **(headers or {})}, _media_type(request.headers))
+
+
+def _media_type(headers: Headers) -> str:
+    return _A2A_MEDIA_TYPE if _A2A_MEDIA_TYPE in headers.get("accept", "") else _MEDIA_TYPE
 
 
 def a2a_error_form(problem: Problem, scope: Scope) -> Response:
@@ -100,7 +104,7 @@ def a2a_error_form(problem: Problem, scope: Scope) -> Response:
     if is_rpc_path(scope["path"]):
         return Response(error_bytes(None, problem), problem.status, headers, _MEDIA_TYPE)
     status, body = rest_error(problem)
-    return Response(dump(body), status, headers, _MEDIA_TYPE)
+    return Response(dump(body), status, headers, _media_type(Headers(scope=scope)))
 
 
 def is_rpc_path(path: str) -> bool:

@@ -225,18 +225,19 @@ class TaskFold:
             value["metadata"] = metadata
         return Update("statusUpdate", value)
 
-    def _artifact_update(self, artifact: JsonObject, *, append: bool = False, last: bool = False) -> Update:
+    def _artifact_update(self, artifact: JsonObject, *, append: bool | None = None, last: bool = False) -> Update:
         value: JsonObject = {**self._common, "artifact": artifact}
-        if append:
-            value["append"] = True
+        if append is not None:
+            value["append"] = append
         if last:
             value["lastChunk"] = True
         return Update("artifactUpdate", value)
 
     def _whole(self, artifact: _Artifact) -> Sequence[Update]:
-        """An artifact that comes at once, or anew."""
+        """An artifact that comes at once, or anew: there `append` says that it stands in the place of the old one."""
+        append = False if artifact.id in self._artifacts else None
         self._artifacts[artifact.id] = artifact
-        return (self._artifact_update(artifact.value(), last=True),)
+        return (self._artifact_update(artifact.value(), append=append, last=True),)
 
     def _message(self, number: int, parts: list[JsonValue], metadata: JsonValue = None) -> JsonObject:
         """A message of the agent's."""
@@ -366,7 +367,7 @@ class TaskFold:
         if known is None:
             self._artifacts[artifact_id] = known = _Artifact(artifact_id, members=_members_of(value))
             chunk = {"artifactId": artifact_id, **known.members, "parts": parts}
-            append = False
+            append = None
         else:
             chunk, append = {"artifactId": artifact_id, "parts": parts}, True
         known.others += parts

@@ -144,7 +144,8 @@ class _Endpoints:
         content = dump(self._cards.public(self._environment.public_url(request), request.url.hostname or "", agent_id))
         etag = f'"{hashlib.blake2b(content, digest_size=16).hexdigest()}"'
         headers = {"cache-control": _CARD_CACHE, "etag": etag}
-        if etag in request.headers.get("if-none-match", ""):
+        known = request.headers.get("if-none-match", "")
+        if etag in known or known.strip() == "*":
             return Response(status_code=_NOT_MODIFIED, headers=headers)
         return Response(content, 200, headers, "application/json")
 

@@ -47,16 +47,17 @@ async def test_rest_cancels_and_watches(tmp_path: Path) -> None:
                 "UNSUPPORTED_OPERATION",
             )
         again = await a2a.http.post(f"{REST}/tasks/{asked['id']}:cancel", json={"metadata": {}})
-    assert (again.status_code, again.json()["error"]["status"]) == (409, "FAILED_PRECONDITION")
+    assert (again.status_code, again.json()["error"]["status"]) == (400, "FAILED_PRECONDITION")
 
 
 async def test_an_answer_has_a2a_s_media_type_for_those_who_ask_for_it(tmp_path: Path) -> None:
     async with a2a_gateway(tmp_path) as a2a:
         answer = await a2a.http.get(f"{REST}/tasks", headers={"accept": "application/a2a+json"})
+        error = await a2a.http.get(f"{REST}/tasks/none", headers={"accept": "application/a2a+json"})
         body = await a2a.http.post(
             f"{REST}/message:send", json=said("hello"), headers={"content-type": "application/a2a+json"}
         )
-    assert answer.headers["content-type"] == "application/a2a+json"
+    assert answer.headers["content-type"] == error.headers["content-type"] == "application/a2a+json"
     assert body.status_code == 200
 
 
@@ -71,7 +72,7 @@ async def test_an_answer_has_a2a_s_media_type_for_those_who_ask_for_it(tmp_path:
         ("POST", "/message:send", b"{", 400, "INVALID_ARGUMENT"),
         ("POST", "/message:send", b"[]", 400, "INVALID_ARGUMENT"),
         ("POST", "/message:stream", b'{"message": {}}', 400, "INVALID_ARGUMENT"),
-        ("GET", "/extendedAgentCard", None, 400, "UNIMPLEMENTED"),
+        ("GET", "/extendedAgentCard", None, 400, "FAILED_PRECONDITION"),
     ],
 )
 async def test_an_error_of_rest_has_its_status_and_google_s_form(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from a2a.utils.errors import A2A_REASON_TO_ERROR, JSON_RPC_ERROR_CODE_MAP
+from a2a.utils.errors import A2A_ERROR_MAPPING, A2A_REASON_TO_ERROR, JSON_RPC_ERROR_CODE_MAP, InvalidParamsError
 
 from gateway.a2a import errors
 from gateway.errors import (
@@ -36,16 +36,16 @@ OWN: list[GatewayError] = [
 
 STATUSES = {
     "TASK_NOT_FOUND": (404, "NOT_FOUND"),
-    "TASK_NOT_CANCELABLE": (409, "FAILED_PRECONDITION"),
-    "PUSH_NOTIFICATION_NOT_SUPPORTED": (400, "UNIMPLEMENTED"),
-    "UNSUPPORTED_OPERATION": (400, "UNIMPLEMENTED"),
+    "TASK_NOT_CANCELABLE": (400, "FAILED_PRECONDITION"),
+    "PUSH_NOTIFICATION_NOT_SUPPORTED": (400, "FAILED_PRECONDITION"),
+    "UNSUPPORTED_OPERATION": (400, "FAILED_PRECONDITION"),
     "CONTENT_TYPE_NOT_SUPPORTED": (415, "INVALID_ARGUMENT"),
-    "INVALID_AGENT_RESPONSE": (502, "INTERNAL"),
+    "INVALID_AGENT_RESPONSE": (500, "INTERNAL"),
     "EXTENDED_AGENT_CARD_NOT_CONFIGURED": (400, "FAILED_PRECONDITION"),
     "EXTENSION_SUPPORT_REQUIRED": (400, "FAILED_PRECONDITION"),
-    "VERSION_NOT_SUPPORTED": (400, "UNIMPLEMENTED"),
+    "VERSION_NOT_SUPPORTED": (400, "FAILED_PRECONDITION"),
 }
-"""The table of the specification; the package has other statuses in places, and reads the reason alone."""
+"""The table of the specification, which 1.0.1 changed, but for the Content-Type, which is HTTP's own."""
 
 
 def written(error: GatewayError) -> tuple[dict[str, Any], int, dict[str, Any]]:
@@ -65,6 +65,9 @@ def test_the_errors_of_a2a_are_those_of_its_specification_and_package(error: Gat
     info = rpc["data"][0]
     assert rpc["code"] == JSON_RPC_ERROR_CODE_MAP[A2A_REASON_TO_ERROR[info["reason"]]]
     assert (status, rest["status"]) == STATUSES[info["reason"]]
+    form = A2A_ERROR_MAPPING[A2A_REASON_TO_ERROR[info["reason"]]]
+    assert rest["status"] == form.grpc_status
+    assert status in (form.http_code, 415)
     assert (info["@type"], info["domain"]) == (ERROR_INFO, "a2a-protocol.org")
     assert rest["details"] == rpc["data"]
 
@@ -78,6 +81,7 @@ def test_wrong_parameters_name_their_fields() -> None:
     rpc, status, rest = written(errors.invalid_params("parts must be an array, not a string", "/message/parts"))
     assert rpc["code"] == -32602
     assert (status, rest["status"]) == (400, "INVALID_ARGUMENT")
+    assert A2A_REASON_TO_ERROR[rpc["data"][0]["reason"]] is InvalidParamsError
     violations = [{"field": "message.parts", "description": "parts must be an array, not a string"}]
     assert rpc["data"][1] == {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
     assert rest["details"] == rpc["data"]
@@ -127,5 +131,6 @@ def test_the_gateways_own_errors_keep_their_status_and_name(
     assert (given, rest["status"]) == (status, word)
     known = isinstance(error, UnsupportedMediaTypeError)
     info = rpc["data"][0]
-    assert info["reason"] == ("CONTENT_TYPE_NOT_SUPPORTED" if known else error.code.upper())
+    reasons = {"unsupported_media_type": "CONTENT_TYPE_NOT_SUPPORTED", "invalid_request": "INVALID_PARAMS"}
+    assert info["reason"] == reasons.get(error.code, error.code.upper())
     assert info["domain"] == ("a2a-protocol.org" if known else "agui-gateway")

@@ -190,6 +190,7 @@ def test_data_with_a_calls_output_answer_it() -> None:
         ({"data": {"decision": "approve", "arguments": {"a": 2}}}, Decision("", True, None, {"a": 2})),
         ({"text": "approve"}, Decision("", True)),
         ({"kind": "text", "text": " Deny\n"}, Decision("", False)),
+        ({"data": "approve"}, Decision("", True)),
     ],
     ids=str,
 )
@@ -207,8 +208,8 @@ def test_a_decision_is_data_or_exactly_that_word(part: Any, decision: Decision) 
         [{"text": "I approve"}],
         [{"text": "approve"}, {"text": "it"}],
         [{"data": {"decision": "maybe"}}],
-        [{"data": {"tool_call_id": "c1"}}],
-        [{"data": "approve"}],
+        [{"data": "approve it"}],
+        [{"data": ["approve"]}],
     ],
     ids=str,
 )
@@ -247,6 +248,12 @@ def test_a_message_without_a_task_answers_nothing() -> None:
         (message(parts="x"), "/message/parts", "must be an array"),
         (message("x"), "/message/parts/0", "must be an object"),
         (message({}), "/message/parts/0", "exactly one of text, raw, url, data; this one has none"),
+        (message({"kind": "file", "file": {}}), "/message/parts/0/file", "must have bytes or uri, one of them"),
+        (
+            message({"kind": "file", "file": {"bytes": "aGk=", "uri": "https://example.com"}}),
+            "/message/parts/0/file",
+            "must have bytes or uri, one of them",
+        ),
         (message({"text": "x", "url": "http://a"}), "/message/parts/0", "text and url"),
         (message({"text": "x"}, {"text": 1}), "/message/parts/1/text", "message.parts[1].text must be a string"),
         (message({"raw": "a b"}), "/message/parts/0/raw", "message.parts[0].raw must be base64"),
@@ -275,6 +282,11 @@ def test_a_message_without_a_task_answers_nothing() -> None:
             {**message({"text": "x"}), "configuration": {"acceptedOutputModes": "text"}},
             "/configuration/acceptedOutputModes",
             "array of strings",
+        ),
+        (
+            message({"data": {"tool_call_id": "c1", "result": "sunny"}}, taskId="t"),
+            "/message/parts/0/data/output",
+            "missing; data with a tool_call_id has output or decision",
         ),
         (
             message({"data": {"tool_call_id": "c1", "decision": "maybe"}}, taskId="t"),

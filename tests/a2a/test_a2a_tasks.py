@@ -169,7 +169,7 @@ def test_a_refusal_says_so() -> None:
 def test_what_was_taken_back_is_replaced() -> None:
     results, task = shown(*SAYS, MessageRetracted("m1", "Sorry."), FINISHED)
     update = results[-2]["artifactUpdate"]
-    assert "append" not in update
+    assert update["append"] is False
     assert update["lastChunk"] is True
     assert update["artifact"]["parts"] == [{"text": "Sorry."}]
     assert artifacts_in(task) == {"m1": [{"text": "Sorry."}]}
