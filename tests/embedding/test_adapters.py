@@ -114,6 +114,15 @@ async def test_settings_of_the_adapters_protocol_hold(tmp_path: Path) -> None:
             assert [item["type"] for item in response.json()["output"]] == [*kinds, "message"]
 
 
+async def test_a_key_for_which_a_protocol_is_off_does_not_use_its_adapter(tmp_path: Path) -> None:
+    keys = [{"name": "alice", "key": ALICE, "protocols": {"responses": False}}, {"name": "bob", "key": ALICE[::-1]}]
+    async with embedded(tmp_path, ResponsesAdapter(), server={"api_keys": keys}) as client:
+        for key, status in ((ALICE, 403), (ALICE[::-1], 200)):
+            headers = {"authorization": f"Bearer {key}"}
+            body = {"model": "helper", "input": "Hello?"}
+            assert (await client.post("/v1/responses", json=body, headers=headers)).status_code == status
+
+
 # --- A2A and the Agent API
 
 

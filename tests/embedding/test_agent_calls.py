@@ -15,6 +15,7 @@ from gateway.agent_api import AgentRequest, AgentResponse, Message, ResponseBuil
 from tests.embedded_gateway import HELPER, embedded
 from tests.running_gateway import agent, scripted
 from tests.waiting import until_answered
+from tests.website import AGENTS, SHOP, SHOP_KEY, keys
 
 Handle: TypeAlias = Callable[[AgentFunction, AdapterRequest], Awaitable[Any]]
 
@@ -182,6 +183,20 @@ async def test_a_client_that_leaves_stops_the_run_that_its_handler_waits_for(tmp
         async with asyncio.timeout(10):
             await left.wait()
         await until_answered(status, lambda said: said == "cancelled")
+
+
+async def test_visitors_of_websites_do_not_reach_a_handler(tmp_path: Path) -> None:
+    async def handle(func: AgentFunction, request: AdapterRequest) -> Any:
+        raise AssertionError("it was reached")
+
+    async with embedded(tmp_path, Handling(handle), server=keys(), agents=AGENTS) as client:
+        asked = {"origin": SHOP, "authorization": f"Bearer {SHOP_KEY}"}
+        token = (await client.post("/visitors", json={}, headers=asked)).json()["visitorToken"]
+        visitor = {"origin": SHOP, "authorization": f"Bearer {token}"}
+        assert (await client.get("/agents", headers=visitor)).status_code == 200
+        refused = await client.post("/handle", json=HELLO, headers=visitor)
+        assert (refused.status_code, refused.json()["code"]) == (403, "not_for_visitors")
+        assert (await client.post("/handle", json=HELLO)).status_code == 401
 
 
 async def test_another_event_loop_is_told_where_func_works(tmp_path: Path) -> None:
