@@ -191,7 +191,8 @@ def expect_json(members: Mapping[str, JsonValue]) -> None:
     """Raises ValueError: a member's value cannot be written as JSON, and so no frame may have it."""
     for name, value in members.items():
         try:
-            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, allow_nan=False)
+            text.encode()
         except UnicodeEncodeError:
             raise ValueError(f"{name} has half a surrogate pair: expected whole characters") from None
         except (TypeError, ValueError) as error:
