@@ -87,12 +87,17 @@ class _Endpoints:
             raise method_not_found(call.method)
         method, dialect = named
         asked = self._asked(request, dialect, dump(call.id))
+        if version == Dialect.V1 and dialect is Dialect.V03 and self._is_strict(asked):
+            raise method_not_found(call.method)  # the version that it says is served, but has no such method
         self._check_version(asked, version)
         return method, asked
 
+    def _is_strict(self, asked: Asked) -> bool:
+        return self._environment.protocol_settings(asked.caller, A2ASettings).strict
+
     def _check_version(self, asked: Asked, version: str) -> None:
         """Refuse a version that is not the one of the method's name. Raises InvalidRequestError (-32009)."""
-        strict = self._environment.protocol_settings(asked.caller, A2ASettings).strict
+        strict = self._is_strict(asked)
         if asked.dialect is Dialect.V03:
             is_served = not strict
         else:  # many clients of 1.0 forget the header, which is to mean 0.3

@@ -183,7 +183,8 @@ async def test_a_strict_gateway_serves_1_0_to_those_who_name_it(tmp_path: Path) 
         named = {"A2A-Version": "1.0"}
         assert "task" in await a2a.call("SendMessage", said("hello"), **named)
         assert (await a2a.error("SendMessage", said("hello")))["code"] == -32009
-        assert (await a2a.error("message/send", said("hello"), **named))["code"] == -32009
+        assert (await a2a.error("message/send", said("hello"), **named))["code"] == -32601
+        assert (await a2a.error("message/send", said("hello")))["code"] == -32009
         assert (await a2a.http.get("/a2a/tasks")).status_code == 400
         assert (await a2a.http.get("/a2a/tasks", headers=named)).status_code == 200
         card = (await a2a.http.get("/.well-known/agent-card.json")).json()
