@@ -18,7 +18,7 @@ import pytest
 from tests.a2a_fuzz import CALLS, ROUTES, A2AFuzz
 from tests.fuzzed_gateway import AGENTS, LEAKS, complaints, described, raw_headers
 from tests.fuzzed_requests import FuzzedRequest
-from tests.running_gateway import LocalGateway, local_gateway
+from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, local_gateway
 
 REQUESTS = int(os.environ.get("FUZZED_A2A_REQUESTS", "50"))
 SEED = int(os.environ.get("FUZZ_SEED", "15"))
@@ -73,17 +73,25 @@ def _wrong_stream(text: str) -> str | None:
     return "an error in a stream" if any("error" in frame for frame in frames) else None
 
 
+async def _watched(answer: httpx.Response) -> bytes:
+    """A stream as far as its first frame and what comes soon behind that, however late the first one comes."""
+    body, has_frame = bytearray(), False
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DEADLINE_SECONDS) as limit:
+            async for chunk in answer.aiter_raw():
+                body += chunk
+                if not has_frame and (has_frame := b"}\n\n" in body):
+                    limit.reschedule(asyncio.get_running_loop().time() + WATCH_SECONDS)
+    return bytes(body)
+
+
 async def send(gateway: LocalGateway, fuzz: A2AFuzz, asked: FuzzedRequest, wrong: list[str]) -> None:
-    body = bytearray()
     try:
         async with gateway.client.http.stream(
             asked.method, asked.target, content=asked.content, headers=raw_headers(asked)
         ) as answer:
             media_type = answer.headers.get("content-type", "")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(WATCH_SECONDS if "event-stream" in media_type else None):
-                    async for chunk in answer.aiter_raw():
-                        body += chunk
+            body = await (_watched(answer) if "event-stream" in media_type else answer.aread())
     except httpx.InvalidURL:  # httpx itself will not send that target
         return
     text = body[: body.rfind(b"\n") + 1].decode() if body.startswith((b":", b"data")) else body.decode()
