@@ -25,7 +25,7 @@ from gateway.agent_api.settings import AgentApiSettings
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, GatewayError, NotFoundError
 from gateway.events import Interrupt
-from gateway.messages import JsonValue, Message, ToolCall, ToolResult, ToolSpec, new_message_id
+from gateway.messages import JsonObject, JsonValue, Message, ToolCall, ToolResult, ToolSpec, new_message_id
 from gateway.protocol import ProtocolEnvironment
 from gateway.protocol.repeated_requests import DIGEST, RepeatWords, begun_before, body_digest
 from gateway.runs.viewer import Viewer
@@ -89,8 +89,11 @@ async def start_response(
 
 
 def _digest(agent_id: str, body: JsonValue) -> str:
-    """What identifies a request. One that was watched as a stream may be fetched as a whole later."""
-    kept = {name: value for name, value in body.items() if name != "stream"} if isinstance(body, dict) else {}
+    """What identifies a request. One that was watched as a stream may be fetched as a whole later. Null is the same as
+    absent.
+    """
+    members = body.items() if isinstance(body, dict) else ()
+    kept: JsonObject = {name: value for name, value in members if name != "stream" and value is not None}
     return body_digest({"agent": agent_id, "body": kept})
 
 

@@ -92,7 +92,7 @@ async def test_a_history_that_is_sent_again_stands_in_its_session_once(scene: Ag
 async def test_the_same_request_again_gets_the_same_response(scene: AgentApiScene) -> None:
     body = {"input": [said("hi")], "response_id": "response_x"}
     first = frames_of((await scene.post(body, agent="words")).content)
-    again = frames_of((await scene.post(body, agent="words")).content)
+    again = frames_of((await scene.post({**body, "tools": None, "stream": None}, agent="words")).content)
     assert {frame["id"] for frame in first if frame["object"] == "response"} == {"response_x"}
     assert again == first
     assert len((await scene.gateway.client.get("/threads"))["threads"]) == 1
