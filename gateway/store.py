@@ -104,10 +104,9 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which of an owner's runs are wanted: those that came by the protocol `origin`; of one thread, with one of these
-    statuses, changed at `since` or later (Unix seconds), where that is said.
-
-    Runs whose ids begin with the same `stem` characters are one piece of work: only the newest of them is wanted.
+    """Which of an owner's runs are wanted: those that came by the protocol `origin`; of one agent, of one thread, with
+    one of these statuses, changed at `since` or later (Unix seconds), where that is said. Runs whose ids begin with the
+    same `stem` characters are one piece of work: only the newest of them is wanted.
     """
 
     origin: str
@@ -115,6 +114,7 @@ class RunFilter:
     thread_id: str | None = None
     statuses: frozenset[RunStatus] | None = None
     since: float | None = None
+    agent_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from gateway.endpoints.requests import whole_number
 from gateway.messages import JsonObject, JsonValue
 
 _NUMBERS: Final = frozenset({"historyLength", "pageSize"})
@@ -22,7 +23,7 @@ def query_params(query: Mapping[str, str]) -> JsonObject:
 
 def _value(name: str, text: str) -> JsonValue:
     camel = name.split("_")[0] + "".join(each.capitalize() for each in name.split("_")[1:])
-    if camel in _NUMBERS and len(text) <= _MOST_DIGITS and text.removeprefix("-").isdecimal() and text.isascii():
+    if camel in _NUMBERS and whole_number(text.removeprefix("-"), most_digits=_MOST_DIGITS) is not None:
         return int(text)
     if camel in _FLAGS and text in ("true", "false"):
         return text == "true"

@@ -1,4 +1,4 @@
-"""ListTasks: a page of a caller's tasks, the one that changed last first.
+"""ListTasks: a page of a caller's tasks with one agent, the one that changed last first.
 
 Below: stored_tasks, the protocols' environment. Above: methods.
 https://a2a-protocol.org/latest/specification/#314-list-tasks (1.0)
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
-from gateway.a2a.dialects import Dialect, written_task
+from gateway.a2a.dialects import written_task
 from gateway.a2a.errors import Parameters, invalid_params
 from gateway.a2a.ids import new_task_id
 from gateway.a2a.request import read_history_length
@@ -20,6 +20,7 @@ from gateway.a2a.routes import Asked
 from gateway.a2a.states import TaskState, state_named
 from gateway.a2a.stored_tasks import StoredTasks
 from gateway.a2a.tasks import ORIGIN, task_of
+from gateway.endpoints.requests import whole_number
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
 from gateway.protocol import ProtocolEnvironment
@@ -28,22 +29,24 @@ from gateway.store import Page, RunFilter, RunRecord, RunStatus
 _USUAL_PAGE: Final = 50
 _LONGEST_PAGE: Final = 100
 _MOST_LOOKED_AT: Final = 500
-"""Of the tasks that a page is looked for in. The next page goes on behind them."""
+"""Of the tasks that a page is looked for in, the next page goes on behind them; and of those that are counted."""
 _UNSPECIFIED: Final = ("", "TASK_STATE_UNSPECIFIED")
 _STEM: Final = len(new_task_id("x"))
 _STATUSES: Final[Mapping[TaskState, frozenset[RunStatus]]] = MappingProxyType(
     {
-        TaskState.SUBMITTED: frozenset({RunStatus.QUEUED}),
-        TaskState.WORKING: frozenset({RunStatus.RUNNING}),
-        TaskState.COMPLETED: frozenset({RunStatus.COMPLETED}),
+        TaskState.SUBMITTED: frozenset({RunStatus.QUEUED, RunStatus.INTERRUPTED}),
+        TaskState.WORKING: frozenset({RunStatus.RUNNING, RunStatus.INTERRUPTED}),
+        TaskState.COMPLETED: frozenset({RunStatus.COMPLETED, RunStatus.INTERRUPTED}),
         TaskState.INPUT_REQUIRED: frozenset({RunStatus.COMPLETED, RunStatus.INTERRUPTED}),
-        TaskState.CANCELED: frozenset({RunStatus.CANCELLED}),
-        TaskState.FAILED: frozenset({RunStatus.FAILED}),
-        TaskState.REJECTED: frozenset({RunStatus.FAILED}),
+        TaskState.CANCELED: frozenset({RunStatus.CANCELLED, RunStatus.INTERRUPTED}),
+        TaskState.FAILED: frozenset({RunStatus.FAILED, RunStatus.INTERRUPTED}),
+        TaskState.REJECTED: frozenset({RunStatus.FAILED, RunStatus.INTERRUPTED}),
         TaskState.AUTH_REQUIRED: frozenset(),
     }
 )
-"""The runs that may have left their task in a state; what they said tells which of them did."""
+"""The runs that may have left their task in a state; what they said tells which of them did. One that waited may have
+been answered by another protocol, whose run is not listed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class _Wanted:
     runs: RunFilter
     state: TaskState | None
     page_size: int
-    page_token: str | None
+    cursor: str | None
+    total: int | None
     history_length: int | None
     artifacts: bool
 
@@ -65,20 +69,35 @@ class TaskList:
 
     async def page(self, asked: Asked, params: JsonObject) -> JsonObject:
         """The answer to ListTasks. Raises InvalidRequestError (-32602)."""
-        wanted = _read(params, asked.dialect)
+        wanted = _read(params, asked)
         tasks: list[JsonValue] = []
-        cursor, total, looked_at = wanted.page_token, 0, 0
+        cursor, looked_at = wanted.cursor, 0
         while True:
-            left = wanted.page_size - len(tasks)
-            rows, total = await self._rows(asked, wanted, left, cursor)
+            rows, count = await self._rows(asked, wanted, wanted.page_size - len(tasks), cursor)
             shown = [await self._task(asked, task_of(record), wanted) for record in rows.items]
             tasks += [task for task in shown if task is not None]
             cursor, looked_at = rows.next_cursor, looked_at + len(rows.items)
             if cursor is None or len(tasks) == wanted.page_size or looked_at >= _MOST_LOOKED_AT:
                 break
-        if cursor is None and wanted.page_token is None:
-            total = len(tasks)
-        return {"tasks": tasks, "nextPageToken": cursor or "", "pageSize": wanted.page_size, "totalSize": total}
+        total = count
+        if wanted.total is not None:
+            total = wanted.total
+        elif wanted.cursor is None and (cursor is None or wanted.state is not None):
+            total = len(tasks) + await self._further(asked, wanted, cursor, looked_at)
+        token = _token(wanted, cursor, total)
+        return {"tasks": tasks, "nextPageToken": token, "pageSize": wanted.page_size, "totalSize": total}
+
+    async def _further(self, asked: Asked, wanted: _Wanted, cursor: str | None, looked_at: int) -> int:
+        """How many tasks there are from there on; those too many to be looked at are counted as they may be."""
+        found = 0
+        while cursor is not None:
+            rows, count = await self._rows(asked, wanted, _LONGEST_PAGE, cursor)
+            if looked_at >= _MOST_LOOKED_AT:
+                return found + count - looked_at
+            shown = [await self._task(asked, task_of(record), wanted) for record in rows.items]
+            found += len(shown) - shown.count(None)
+            cursor, looked_at = rows.next_cursor, looked_at + len(rows.items)
+        return found
 
     async def _rows(self, asked: Asked, wanted: _Wanted, left: int, cursor: str | None) -> tuple[Page[RunRecord], int]:
         try:
@@ -99,12 +118,20 @@ class TaskList:
         return written_task(asked.dialect, shown)
 
 
-def _read(params: JsonObject, dialect: Dialect) -> _Wanted:
+def _token(wanted: _Wanted, cursor: str | None, total: int) -> str:
+    """Where the next page goes on, with the number of all tasks where they had to be looked at for it."""
+    if cursor is None:
+        return ""
+    return cursor if wanted.state is None else f"{total}.{cursor}"
+
+
+def _read(params: JsonObject, asked: Asked) -> _Wanted:
     fields = Parameters(params)
     page_size = fields.number("pageSize", least=1) or _USUAL_PAGE
     if page_size > _LONGEST_PAGE:
         fields.wrong("pageSize", f"pageSize must be a whole number from 1 to {_LONGEST_PAGE}")
     state = _state(fields)
+    total, _, cursor = (fields.text("pageToken") or "").rpartition(".")
     since = _time(fields, "statusTimestampAfter")
     wanted = _Wanted(
         RunFilter(
@@ -113,11 +140,13 @@ def _read(params: JsonObject, dialect: Dialect) -> _Wanted:
             fields.text("contextId") or None,
             None if state is None else _STATUSES[state],
             since,
+            asked.agent_id,
         ),
         state,
         page_size,
-        fields.text("pageToken") or None,
-        read_history_length(fields, dialect),
+        cursor or None,
+        whole_number(total),
+        read_history_length(fields, asked.dialect),
         fields.boolean("includeArtifacts") is True,
     )
     fields.check()

@@ -49,6 +49,11 @@ def page_asked(request: Request, *, usual: int = _PAGE) -> tuple[int, str | None
     return int(text), request.query_params.get("cursor")
 
 
+def whole_number(text: str, *, most_digits: int = 15) -> int | None:
+    """The number, from 0, that a text of a path, a query or a header is; None: it is none, or has too many digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= most_digits else None
+
+
 def end_with_client(request: Request) -> None:
     """Take a client that closes its sending side before its answer as one that has left: `request.receive` says so.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
 
+from gateway.endpoints.requests import whole_number
 from gateway.messages import JsonObject
 from gateway.openai_api.errors import wrong
 
@@ -64,9 +65,9 @@ def part_asked(query: Sequence[tuple[str, str]]) -> ListPart:
     """The part that a query asks for. Raises InvalidRequestError (400)."""
     given = dict(query)
     limit = given.get("limit", str(_USUAL))
-    if not (limit.isascii() and limit.isdigit() and len(limit) <= 9 and 1 <= int(limit) <= _MOST):
+    if (most := whole_number(limit)) is None or not 1 <= most <= _MOST:
         raise wrong(f"limit is {limit[:64]!r}; it must be a number from 1 to {_MOST}", "/limit")
     order = given.get("order", "desc")
     if order not in ("asc", "desc"):
         raise wrong(f"order is {order[:64]!r}; it must be 'asc' or 'desc'", "/order")
-    return ListPart(int(limit), given.get("after") or None, oldest_first=order == "asc")
+    return ListPart(most, given.get("after") or None, oldest_first=order == "asc")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
-from typing import Final
 
 from gateway.access.callers import Caller
 from gateway.endpoints.answers import run_headers
+from gateway.endpoints.requests import whole_number
 from gateway.errors import NotFoundError
 from gateway.events import Event, RunFailed, RunFinished
 from gateway.messages import JsonObject
@@ -25,8 +25,6 @@ from gateway.runs.thread_points import RunMessages
 from gateway.runs.viewer import Viewer
 from gateway.sse import EventStreamResponse
 from gateway.store import RunRecord, RunStatus
-
-_MOST_DIGITS: Final = 15
 
 
 class StoredResponses:
@@ -222,6 +220,6 @@ def after_asked(query: Sequence[tuple[str, str]]) -> int | None:
     text = dict(query).get("starting_after", "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+    if (number := whole_number(text)) is None:
         raise wrong(f"starting_after is {text[:64]!r}; it must be an event's sequence_number", "/starting_after")
-    return int(text)
+    return number

@@ -6,7 +6,6 @@ Below: agent_api, protocol.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,7 +19,7 @@ from gateway.agent_api.settings import AGENT_API_SECTION, AgentApiSettings
 from gateway.agent_api.start import StartedResponse, start_response
 from gateway.agent_api.stored import StoredResponses, no_such_frame
 from gateway.endpoints.answers import json_response, run_headers
-from gateway.endpoints.requests import end_with_client
+from gateway.endpoints.requests import end_with_client, whole_number
 from gateway.errors import InvalidRequestError
 from gateway.protocol import (
     Endpoint,
@@ -32,8 +31,6 @@ from gateway.protocol import (
     request_id_of,
 )
 from gateway.renderer import rendered_body, rendered_stream
-
-_MOST_DIGITS: Final = 15
 
 
 class _Endpoints:
@@ -98,9 +95,9 @@ def _after(request: Request) -> int | None:
     text = request.query_params.get("after", "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+    if (number := whole_number(text)) is None:
         raise no_such_frame(f"after is {text[:64]!r}; it must be the sequence_number of a frame")
-    return int(text)
+    return number
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:

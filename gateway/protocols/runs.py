@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute
 from gateway.ag_ui.peer import profile_asked
 from gateway.ag_ui.shapes import AG_UI_SHAPES, events_response
 from gateway.ag_ui.stream import event_stream
+from gateway.endpoints.requests import whole_number
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.openapi.description import (
@@ -121,13 +122,13 @@ def _cursor(request: Request) -> tuple[str, int]:
     if not text:
         return "", 0
     log_id, _, number = text.rpartition(":")
-    if not (number.isascii() and number.isdigit() and len(number) <= _MAX_CURSOR_DIGITS):
+    if (after := whole_number(number, most_digits=_MAX_CURSOR_DIGITS)) is None:
         raise InvalidRequestError(
             f"{text[:64]!r} is not a cursor; give the `id` of the last event that you have",
             code="invalid_cursor",
             status=400,
         )
-    return log_id, int(number)
+    return log_id, after
 
 
 def _pace(request: Request) -> float | None:

@@ -15,6 +15,7 @@ from gateway.ag_ui.events import interrupt_json
 from gateway.ag_ui.messages import ag_ui_messages
 from gateway.ag_ui.peer import profile_asked
 from gateway.ag_ui.shapes import AG_UI_SHAPES
+from gateway.endpoints.requests import whole_number
 from gateway.errors import FieldProblem, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
 from gateway.openapi.description import (
@@ -119,14 +120,9 @@ def _version_json(version: ThreadVersion) -> JsonObject:
     }
 
 
-def _number(text: str) -> int | None:
-    """A version's number; None for what is none."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_VERSION_DIGITS else None
-
-
 def _version(request: Request) -> int:
     name = path_id(request, "version")
-    number = _number(name)
+    number = whole_number(name, most_digits=_MAX_VERSION_DIGITS)
     if number is None:
         raise NotFoundError(f"there is no version {name[:64]!r}; versions have numbers", code="version_not_found")
     return number
@@ -134,7 +130,7 @@ def _version(request: Request) -> int:
 
 def _version_asked(request: Request) -> int | None:
     name = request.query_params.get("version")
-    number = None if name is None else _number(name)
+    number = None if name is None else whole_number(name, most_digits=_MAX_VERSION_DIGITS)
     if name is not None and number is None:
         raise InvalidRequestError(f"version is {name[:64]!r}; it has to be the number of a version", status=400)
     return number

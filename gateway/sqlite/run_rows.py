@@ -136,6 +136,9 @@ def _wanted(owner: str, wanted: RunFilter) -> tuple[str, dict[str, object]]:
     if wanted.thread_id is not None:
         where.append("thread_id = :thread_id")
         values["thread_id"] = to_text(wanted.thread_id)
+    if wanted.agent_id is not None:
+        where.append("agent_id = :agent_id")
+        values["agent_id"] = to_text(wanted.agent_id)
     if wanted.since is not None:
         where.append(f"{CHANGED_AT} >= :since")
         values["since"] = wanted.since

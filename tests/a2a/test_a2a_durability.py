@@ -26,7 +26,11 @@ async def test_a_killed_gateway_leaves_no_task_at_work(tmp_path: Path) -> None:
         await gateway.signal(signal.SIGKILL)
     async with gateway_process(path) as gateway:
         a2a = A2AClient(gateway.client)
-        listed = (await a2a.call("ListTasks", {"includeArtifacts": True}))["tasks"]
+        lists = [
+            (await a2a.call("ListTasks", {"includeArtifacts": True}, to=of_agent(agent_id)))["tasks"]
+            for agent_id in ("slow", "words", "refunder")
+        ]
+        listed = [task for tasks in lists for task in tasks]
         states = {task["id"]: state_of(task) for task in listed}
         assert states == {
             slow["id"]: "FAILED",
@@ -37,6 +41,6 @@ async def test_a_killed_gateway_leaves_no_task_at_work(tmp_path: Path) -> None:
         assert states[behind["id"]] not in ("WORKING", "SUBMITTED")
         failed = await a2a.task(slow["id"])
         assert (words_of(failed), bool(failed["status"]["message"]["parts"][0]["text"])) == ("word by word", True)
-        assert (await a2a.call("ListTasks", {"status": "TASK_STATE_WORKING"}))["tasks"] == []
+        assert (await a2a.call("ListTasks", {"status": "TASK_STATE_WORKING"}, to=of_agent("slow")))["tasks"] == []
         approved = (await a2a.call("SendMessage", said("approve", taskId=waiting["id"])))["task"]
     assert (state_of(approved), "refunded" in words_of(approved)) == ("COMPLETED", True)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.store import Store
-from tests.a2a_scene import A2AScene, a2a_gateway, of_agent, results, said, sent, state_of, words_of
+from tests.a2a_scene import DEFAULT, A2AScene, a2a_gateway, of_agent, results, said, sent, state_of, words_of
 from tests.openai_scene import AGENTS, REFUNDER, WORDS
 from tests.running_gateway import DEADLINE_SECONDS, OpenStream, parts_with_store, run_body
 from tests.waiting import until_answered
@@ -100,17 +100,41 @@ async def test_another_s_task_is_not_there(tmp_path: Path) -> None:
 # --- listing
 
 
+async def _listed(a2a: A2AScene, *, to: str = DEFAULT, **params: Any) -> list[Any]:
+    """The pages of a list, to its last one."""
+    pages = [await a2a.call("ListTasks", params, to=to)]
+    while token := pages[-1]["nextPageToken"]:
+        pages.append(await a2a.call("ListTasks", {**params, "pageToken": token}, to=to))
+    return pages
+
+
+def _ids(pages: Sequence[Any]) -> list[str]:
+    return [task["id"] for page in pages for task in page["tasks"]]
+
+
 async def test_tasks_are_listed_from_the_one_that_changed_last(tmp_path: Path) -> None:
     async with a2a_gateway(tmp_path) as a2a:
-        done = [(await a2a.call("SendMessage", said(f"n{number}")))["task"] for number in range(3)]
-        working = await _working(a2a)
-        first = await a2a.call("ListTasks", {"pageSize": 2})
-        second = await a2a.call("ListTasks", {"pageSize": 2, "pageToken": first["nextPageToken"]})
-        await a2a.call("CancelTask", {"id": working["id"]})
-    listed = [task["id"] for page in (first, second) for task in page["tasks"]]
-    assert listed == [working["id"], *(task["id"] for task in reversed(done))]
-    assert (first["totalSize"], first["pageSize"], second["nextPageToken"]) == (4, 2, "")
+        done = [(await a2a.call("SendMessage", said(f"n{number}")))["task"] for number in range(4)]
+        first, second = await _listed(a2a, pageSize=2)
+    assert _ids([first, second]) == [task["id"] for task in reversed(done)]
+    assert [(page["totalSize"], page["pageSize"]) for page in (first, second)] == [(4, 2)] * 2
     assert all("artifacts" not in task for task in first["tasks"])
+
+
+async def test_a_list_has_the_tasks_of_the_agent_at_whose_url_it_is_asked_for(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        done = (await a2a.call("SendMessage", said("hello")))["task"]
+        waiting = await _waiting(a2a)
+        elsewhere = (await a2a.call("SendMessage", said("more", contextId=waiting["contextId"])))["task"]
+        lists = {
+            to: _ids(await _listed(a2a, to=to)) for to in (DEFAULT, *map(of_agent, ("words", "refunder", "adder")))
+        }
+        rest = (await a2a.http.get(f"{of_agent('refunder')}/tasks")).json()
+        by_id = await a2a.call("GetTask", {"id": waiting["id"]}, to=of_agent("adder"))
+    default = [elsewhere["id"], done["id"]]
+    assert list(lists.values()) == [default, default, [waiting["id"]], []]
+    assert (_ids([rest]), rest["totalSize"]) == ([waiting["id"]], 1)
+    assert by_id["id"] == waiting["id"], "an id leads to its task at each URL"
 
 
 async def test_a_list_may_have_one_context_one_state_and_artifacts(tmp_path: Path) -> None:
@@ -119,27 +143,46 @@ async def test_a_list_may_have_one_context_one_state_and_artifacts(tmp_path: Pat
         waiting = await _waiting(a2a)
         of_context = await a2a.call("ListTasks", {"contextId": done["contextId"], "includeArtifacts": True})
         by_state = {
-            state: [task["id"] for task in (await a2a.call("ListTasks", {"status": f"TASK_STATE_{state}"}))["tasks"]]
+            (agent_id, state): _ids(await _listed(a2a, to=of_agent(agent_id), status=f"TASK_STATE_{state}"))
             for state in ("COMPLETED", "INPUT_REQUIRED", "FAILED", "AUTH_REQUIRED")
+            for agent_id in ("words", "refunder")
         }
         later = await a2a.call("ListTasks", {"statusTimestampAfter": "2999-01-01T00:00:00Z"})
     assert [words_of(task) for task in of_context["tasks"]] == ["I heard: hello"]
-    assert by_state == {
-        "COMPLETED": [done["id"]], "INPUT_REQUIRED": [waiting["id"]], "FAILED": [], "AUTH_REQUIRED": []
+    assert {key: ids for key, ids in by_state.items() if ids} == {
+        ("words", "COMPLETED"): [done["id"]], ("refunder", "INPUT_REQUIRED"): [waiting["id"]]
     }  # fmt: skip
     assert later["tasks"] == []
 
 
-async def test_a_list_of_one_page_counts_what_it_shows(tmp_path: Path) -> None:
+async def test_a_list_of_one_state_counts_it_exactly_on_each_page(tmp_path: Path) -> None:
+    weather = of_agent("weather")
+    tools = {"tools": [{"name": "get_weather", "parameters": {"type": "object"}}]}
     async with a2a_gateway(tmp_path) as a2a:
-        await a2a.call("SendMessage", said("hello"))
-        tools = [{"name": "get_weather", "parameters": {"type": "object"}}]
-        await a2a.call("SendMessage", said("weather", metadata={"tools": tools}), to=of_agent("weather"))
-        counts = [
-            (await a2a.call("ListTasks", {"status": f"TASK_STATE_{state}"}))["totalSize"]
+        for _ in range(3):
+            await a2a.call("SendMessage", said("hello"), to=weather)
+            await a2a.call("SendMessage", said("weather", metadata=tools), to=weather)
+        lists = [
+            await _listed(a2a, to=weather, pageSize=1, status=f"TASK_STATE_{state}")
             for state in ("COMPLETED", "INPUT_REQUIRED")
         ]
-    assert counts == [1, 1]
+    assert [{page["totalSize"] for page in pages} for pages in lists] == [{3}, {3}]
+    assert [len(_ids(pages)) for pages in lists] == [3, 3]
+
+
+async def test_a_task_that_another_protocol_answered_is_listed_by_its_state(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        waiting = await _waiting(a2a)
+        (asked,) = await asked_in(a2a, waiting["contextId"])
+        answer = {"interruptId": asked, "status": "resolved", "payload": {"approved": True}}
+        await a2a.client.run(
+            "refunder", run_body(thread_id=waiting["contextId"], run_id="r2", messages=[], resume=[answer])
+        )
+        lists = {
+            state: _ids(await _listed(a2a, to=of_agent("refunder"), status=f"TASK_STATE_{state}"))
+            for state in ("COMPLETED", "INPUT_REQUIRED")
+        }
+    assert lists == {"COMPLETED": [waiting["id"]], "INPUT_REQUIRED": []}
 
 
 @pytest.mark.parametrize(
@@ -148,6 +191,7 @@ async def test_a_list_of_one_page_counts_what_it_shows(tmp_path: Path) -> None:
         ({"pageSize": 0}, "pageSize"),
         ({"pageSize": 101}, "pageSize"),
         ({"pageToken": "no-token"}, "pageToken"),
+        ({"pageToken": "3.no-token", "status": "TASK_STATE_COMPLETED"}, "pageToken"),
         ({"status": "TASK_STATE_GONE"}, "status"),
         ({"statusTimestampAfter": "yesterday"}, "statusTimestampAfter"),
         ({"contextId": 7}, "contextId"),

@@ -67,10 +67,16 @@ async def test_a_cursor_of_something_else_is_refused(store: Store, cursor: str) 
 
 
 async def asked(
-    store: Store, run_id: str, thread_id: str, *, ended_at: float | None = None, origin: str = "a2a"
+    store: Store,
+    run_id: str,
+    thread_id: str,
+    *,
+    ended_at: float | None = None,
+    origin: str = "a2a",
+    agent_id: str = "assistant",
 ) -> None:
     """A run that came by a protocol at 100.0, and has ended if it says when."""
-    begun = replace(run(run_id, thread_id), origin=origin)
+    begun = replace(run(run_id, thread_id), origin=origin, agent_id=agent_id)
     await within(store.begin_run(begun, thread(thread_id), keep=0))
     if ended_at is not None:
         end = replace(ended(run_id, thread_id, at=ended_at), origin=origin)
@@ -103,6 +109,9 @@ async def test_runs_of_a_protocol_are_found_the_one_that_changed_last_first(stor
     assert await found(store, replace(task, statuses=statuses)) == ([["task_2"]], 1)
     assert await found(store, replace(task, statuses=frozenset())) == ([[]], 0)
     assert await found(store, RunFilter("responses", stem=6)) == ([["other"]], 1)
+    await asked(store, "task_4", "t2", agent_id="poet")
+    assert await found(store, replace(task, agent_id="poet")) == ([["task_4"]], 1)
+    assert await found(store, replace(task, agent_id="poet", thread_id="t1")) == ([[]], 0)
     with pytest.raises(InvalidRequestError):
         await within(store.find_runs(OWNER, task, limit=1, cursor="cgAAAAAAAAAB"))
 
