@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakValueDictionary
@@ -140,9 +139,7 @@ class StoredTasks:
         message = request.get("message") if record.origin == ORIGIN else {}
         if not isinstance(message, dict) or "parts" in message:
             return record
-        given: Sequence[Message] = ()
-        with suppress(NotFoundError):
-            given = (await self._environment.run_messages(caller, record.client_id)).given
+        given = (await self._environment.kept_messages(caller, record.client_id)).given
         said = next((each for each in reversed(given) if each.role == "user"), None)
         if said is None and not message:
             return record
@@ -169,10 +166,7 @@ class StoredTasks:
 
     async def lost_events(self, caller: Caller, record: RunRecord) -> Sequence[Event]:
         """The events of an ended run without a log, as far as its thread tells them."""
-        produced: Sequence[Message] = ()
-        with suppress(NotFoundError):  # else that version of the thread is gone
-            produced = (await self._environment.run_messages(caller, record.client_id)).produced
-        return events_of(record, produced)
+        return events_of(record, (await self._environment.kept_messages(caller, record.client_id)).produced)
 
     async def next_run(self, caller: Caller, task: StoredTask) -> RunRecord | None:
         """The run that went on where the task waited; None: none has, or the task does not wait."""

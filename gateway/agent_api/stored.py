@@ -5,8 +5,8 @@ Below: renderer, output, protocol. Above: the protocol `agent_api`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from typing import Final
 
 from gateway.access.callers import Caller
@@ -19,9 +19,9 @@ from gateway.events import RunFailed, RunFinished
 from gateway.frozen import replace
 from gateway.messages import JsonObject, Message
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.run_access import run_named
 from gateway.renderer import rendered_so_far, rendered_stream
 from gateway.runs.run_events import events_of
-from gateway.runs.thread_points import RunMessages
 from gateway.runs.viewer import Viewer
 from gateway.sse import EventStreamResponse
 from gateway.store import RunRecord, RunStatus
@@ -78,19 +78,19 @@ class StoredResponses:
         """Stop a response; what became of it. One that has ended stays as it is. Raises NotFoundError."""
         record = await self._record(caller, response_id)
         if not record.status.ended:
-            with _response_named(response_id):
+            with run_named(no_response(response_id)):
                 await self._environment.stop(caller, response_id)
         return await self.response(caller, response_id)
 
     # ---
 
     async def _record(self, caller: Caller, response_id: str) -> RunRecord:
-        with _response_named(response_id):
+        with run_named(no_response(response_id)):
             return await self._environment.run(caller, response_id)
 
     async def _watch(self, caller: Caller, response_id: str) -> Viewer | None:
         """All events of a response; None: they are not kept any more."""
-        with _response_named(response_id):
+        with run_named(no_response(response_id)):
             return await self._environment.attach(caller, response_id)
 
     async def _events(self, caller: Caller, record: RunRecord) -> Viewer:
@@ -113,7 +113,7 @@ class StoredResponses:
         form = form_of(record)
         if record.origin != ORIGIN:
             settings = self._environment.protocol_settings(caller, AgentApiSettings)
-            earlier = _open_calls((await self._messages(caller, record)).before)
+            earlier = _open_calls((await self._environment.kept_messages(caller, record.client_id)).before)
             form = replace(form, backend_tools=settings.backend_tools, earlier=earlier)
         return ResponseRenderer(
             form,
@@ -124,16 +124,9 @@ class StoredResponses:
     async def _from_thread(self, caller: Caller, record: RunRecord) -> JsonObject:
         """The response of a run whose events are not kept any more."""
         renderer = await self._renderer(caller, record, lambda: record.finished_at or record.created_at)
-        said = await self._messages(caller, record)
+        said = await self._environment.kept_messages(caller, record.client_id)
         renderer.render(events_of(record, said.produced, await self._answered(caller, record)), _FIRST)
         return renderer.final()
-
-    async def _messages(self, caller: Caller, record: RunRecord) -> RunMessages:
-        """What its thread has of a response; nothing if that version of the thread is gone."""
-        try:
-            return await self._environment.run_messages(caller, record.client_id)
-        except NotFoundError:
-            return RunMessages()
 
     async def _answered(self, caller: Caller, record: RunRecord) -> set[str]:
         """The calls of the session that a client answered."""
@@ -145,6 +138,11 @@ class StoredResponses:
         return {result.call_id for result in results if result is not None}
 
 
+def no_response(response_id: str) -> NotFoundError:
+    """The error for a response that is not there, or is another owner's."""
+    return NotFoundError(f"there is no response {response_id[:200]!r}", code="response_not_found")
+
+
 def no_such_frame(message: str) -> InvalidRequestError:
     """The error (422) for a number that no frame has."""
     return InvalidRequestError(message, code="invalid_cursor")
@@ -154,15 +152,3 @@ def _open_calls(messages: tuple[Message, ...]) -> tuple[EarlierCall, ...]:
     answered = {result.call_id for message in messages if (result := message.tool_result) is not None}
     calls = (call for message in messages for call in message.tool_calls if call.call_id not in answered)
     return tuple(EarlierCall(call.call_id, call.name, call.arguments) for call in calls)
-
-
-@contextmanager
-def _response_named(response_id: str) -> Generator[None]:
-    """Tell of a run that is not there in this protocol's words."""
-    try:
-        yield
-    except NotFoundError as error:
-        if error.code not in ("run_not_found", "thread_not_found"):
-            raise
-        message = f"there is no response {response_id[:200]!r}"
-        raise NotFoundError(message, code="response_not_found") from None

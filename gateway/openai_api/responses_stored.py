@@ -5,8 +5,8 @@ Below: the protocols' environment, response_view, thread_items. Above: the proto
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 
 from gateway.access.callers import Caller
 from gateway.endpoints.answers import run_headers
@@ -20,8 +20,8 @@ from gateway.openai_api.responses_renderer import ResponsesRenderer
 from gateway.openai_api.responses_resource import ORIGIN, EarlierCall
 from gateway.openai_api.thread_items import ThreadItem, ThreadItems, earlier_call, message_items
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.run_access import run_named
 from gateway.renderer import rendered_so_far, rendered_stream
-from gateway.runs.thread_points import RunMessages
 from gateway.runs.viewer import Viewer
 from gateway.sse import EventStreamResponse
 from gateway.store import RunRecord, RunStatus
@@ -98,7 +98,7 @@ class StoredResponses:
         """Stop a response; what became of it. One that has ended stays as it is, and is found as long as it is not
         erased. Raises NotFoundError.
         """
-        with response_named(response_id):
+        with run_named(no_response(response_id)):
             await self._stop(caller, await self._environment.run(caller, response_id))
             return await self._shown(caller, await self._environment.run(caller, response_id))
 
@@ -108,7 +108,7 @@ class StoredResponses:
         """
         record = await self._record(caller, response_id)
         await self._stop(caller, record)
-        with response_named(response_id):
+        with run_named(no_response(response_id)):
             others = (await self._environment.thread_runs(caller, record.thread_id, limit=2)).items[1:]
             if _began_thread(record) and not others:
                 await self._environment.delete(caller, record.thread_id)
@@ -119,13 +119,13 @@ class StoredResponses:
     async def input_items(self, caller: Caller, response_id: str) -> list[ThreadItem]:
         """What came with the response's request, the oldest first. Raises NotFoundError."""
         record = await self._record(caller, response_id)
-        given = (await self._messages(caller, record)).given
+        given = (await self._environment.kept_messages(caller, record.client_id)).given
         return [item for message in given for item in message_items(message)]
 
     # ---
 
     async def _record(self, caller: Caller, response_id: str) -> RunRecord:
-        with response_named(response_id):
+        with run_named(no_response(response_id)):
             record = await self._environment.run(caller, response_id)
         if record.status.ended and (record.request or {}).get("store") is False:
             raise no_response(response_id)
@@ -133,7 +133,7 @@ class StoredResponses:
 
     async def _from_thread(self, caller: Caller, record: RunRecord, view: ResponseView) -> JsonObject:
         """The response of a run whose events are not kept any more."""
-        said = await self._messages(caller, record)
+        said = await self._environment.kept_messages(caller, record.client_id)
         thread = ThreadItems((*said.before, *said.given, *said.produced), (), (), view)
         return thread.response(record, said.produced)
 
@@ -141,45 +141,27 @@ class StoredResponses:
         """The calls that waited before the run; a response's own record has them."""
         if record.origin == ORIGIN:
             return []
-        before = (await self._messages(caller, record)).before
+        before = (await self._environment.kept_messages(caller, record.client_id)).before
         answered = {result.call_id for message in before if (result := message.tool_result) is not None}
         calls = (call for message in before for call in message.tool_calls)
         return [earlier_call(call) for call in calls if call.call_id not in answered]
 
-    async def _messages(self, caller: Caller, record: RunRecord) -> RunMessages:
-        """What its thread has of a response; nothing if that version of the thread is gone."""
-        try:
-            return await self._environment.run_messages(caller, record.client_id)
-        except NotFoundError:
-            return RunMessages()
-
     async def _watch(self, caller: Caller, response_id: str) -> Viewer | None:
         """All events of a response; None: they are not kept any more."""
-        with response_named(response_id):
+        with run_named(no_response(response_id)):
             return await self._environment.attach(caller, response_id)
 
     async def _stop(self, caller: Caller, record: RunRecord) -> None:
         """Cancel a run and wait for its end."""
         if record.status.ended:
             return
-        with response_named(record.client_id):
+        with run_named(no_response(record.client_id)):
             await self._environment.stop(caller, record.client_id)
 
 
 def no_response(response_id: str) -> NotFoundError:
     """The error for a response that is not there, or is another owner's."""
     return NotFoundError(f"Response with id '{response_id[:200]}' not found.", code="response_not_found")
-
-
-@contextmanager
-def response_named(response_id: str) -> Generator[None]:
-    """Tell of a run that is not there in OpenAI's words."""
-    try:
-        yield
-    except NotFoundError as error:
-        if error.code not in ("run_not_found", "thread_not_found"):
-            raise
-        raise no_response(response_id) from None
 
 
 def _began_thread(record: RunRecord) -> bool:

@@ -5,11 +5,13 @@ Below: agent_access. Above: the environment.
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from typing import Final
 
 from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InterruptAnswer
-from gateway.errors import ForbiddenError
+from gateway.errors import ForbiddenError, NotFoundError
 from gateway.protocol.agent_access import AgentAccess
 from gateway.runs.thread_points import RunMessages, ThreadHead
 from gateway.runs.viewer import Viewer
@@ -19,6 +21,19 @@ from gateway.store import (
     RunFilter,
     RunRecord,
 )
+
+_RUN_MISSING: Final = frozenset({"run_not_found", "thread_not_found"})
+
+
+@contextmanager
+def run_named(missing: NotFoundError) -> Generator[None]:
+    """Tell of a run that is not there by this error, in a protocol's own words."""
+    try:
+        yield
+    except NotFoundError as error:
+        if error.code not in _RUN_MISSING:
+            raise
+        raise missing from None
 
 
 class RunAccess(AgentAccess):
@@ -115,6 +130,13 @@ class RunAccess(AgentAccess):
             NotFoundError: no such run; or the version of the thread is gone on which it was at work.
         """
         return await self._runner.run_messages(caller.owner, run_id)
+
+    async def kept_messages(self, caller: Caller, run_id: str) -> RunMessages:
+        """As `run_messages`; nothing where the run, or the version of the thread on which it was at work, is gone."""
+        try:
+            return await self.run_messages(caller, run_id)
+        except NotFoundError:
+            return RunMessages()
 
     async def thread_head(self, caller: Caller, thread_id: str) -> ThreadHead:
         """Where a thread's current version stands. Raises NotFoundError for an unknown thread."""
