@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.events import ModelCallEnded, TextDelta
+from gateway.events import Event, ModelCallEnded, RunStarted, TextDelta
 from gateway.http_client.clients import HttpClients
 from tests.benchmarks import renderers, schemas
 from tests.benchmarks.load import KnownThread, frames_of, new_thread
@@ -78,9 +79,34 @@ async def test_only_what_is_named_is_measured(tmp_path: Path) -> None:
 def test_each_renderer_is_measured_beside_that_of_ag_ui() -> None:
     rows: list[Row] = []
     renderers.run(rows.append, rounds=1)
-    assert len({row.name for row in rows}) == len(rows) == 4 * len(renderers.RENDERERS) == 28
+    assert len({row.name for row in rows}) == len(rows) == 10 * len(renderers.RENDERERS) == 70
     assert all(row.bare > 0 and row.gateway > 0 for row in rows)
     assert {row.target for row in rows if row.unit == "bytes"} == {f"the words {times} times" for times in (1, 4, 5)}
+
+
+def test_a_tools_call_takes_little_more_steps_over_the_agent_api_than_over_ag_ui() -> None:
+    """It has nine frames, where AG-UI has four: what they repeat must not be put together again for each of them."""
+    for events in renderers.runs().values():
+        ours = steps_of(renderers.RENDERERS["Agent API"], events)
+        ag_ui = steps_of(renderers.ag_ui, events)
+        assert ours <= 1.5 * ag_ui + 100  # the response itself
+
+
+def steps_of(renderer: Callable[[RunStarted], renderers.Render], events: Sequence[Event]) -> int:
+    """How many functions are called, of Python and C, to render a run: as many on every machine."""
+    count = 0
+
+    def called(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        renderers.rendered(renderer, events, len(events))
+    finally:
+        sys.setprofile(before)
+    return count
 
 
 async def test_the_worst_schemas_are_measured_beside_their_ceiling() -> None:

@@ -8,7 +8,6 @@ changes. What may not come next raises a ProtocolStateError that says what may.
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
@@ -16,7 +15,7 @@ from typing import Final, TypeAlias
 from uuid import uuid4
 
 from gateway.agent_api.content_builder import ContentBuilder, expect_json, said_by
-from gateway.agent_api.grammar import MessageState, ProtocolStateError, ResponseState
+from gateway.agent_api.grammar import Frame, MessageState, ProtocolStateError, ResponseState, read, value_said
 from gateway.agent_api.schemas import (
     AgentResponse,
     AnyContent,
@@ -39,7 +38,7 @@ class MessageBuilder:
     def __init__(self, message: MessageState) -> None:
         """For `ResponseBuilder.create_message_builder`."""
         self._message = message
-        self._opening = message.opened()
+        self._opening = read(message.opened())
 
     @property
     def message_id(self) -> str:
@@ -48,7 +47,7 @@ class MessageBuilder:
     def get_message_data(self) -> Message:
         """The message as it is now: its first frame before it has contents, its last one if it has ended."""
         if self._message.ended:
-            return Message.model_validate(self._message.close())
+            return Message.model_validate(read(self._message.close()))
         if not self._message.contents:
             return Message.model_validate(self._opening)
         return Message.model_validate(self._message.value())
@@ -59,7 +58,7 @@ class MessageBuilder:
         Raises:
             ProtocolStateError: the message has contents, or is in progress already.
         """
-        self._opening = self._message.in_progress()
+        self._opening = read(self._message.in_progress())
         return Message.model_validate(self._opening)
 
     def create_content_builder(self, content_type: str = "text", index: int | None = None) -> ContentBuilder:
@@ -86,11 +85,11 @@ class MessageBuilder:
         said = said_by(content)
         there = None if content.index is None else self._message.contents.get(content.index)
         if there is not None and read_content(there.value()) == content.model_copy(update={"sequence_number": None}):
-            return read_content(there.complete())
+            return read_content(read(there.complete()))
         if there is None or there.ended or there.kind != content.type:
             there = self._message.content(content.type, content.index)
-        there.replace(content.type, **said)
-        return read_content(there.complete(_last_status(content)))
+        value = value_said(content.type, said)
+        return read_content(read(there.finish(content.type, value, _last_status(content))))
 
     def add_delta_content(self, new_content: Content | JsonObject) -> AnyContent:
         """A piece of a content, a model or its JSON: its frame. Without an index it begins a new content; with one, a
@@ -139,7 +138,7 @@ class MessageBuilder:
     def _end(self, status: str, **members: str) -> Message:
         Message.model_validate(members)  # before anything changes
         expect_json(members)
-        frame = self._message.close(status, **members)
+        frame = read(self._message.close(status, **members))
         if frame["status"] != status or "sequence_number" not in frame:  # without one: its response has ended it
             raise ProtocolStateError(
                 f"the message {self.message_id} has ended as {frame['status']}: expected nothing more of it"
@@ -172,19 +171,20 @@ class ResponseBuilder:
         head = AgentResponse.model_validate({"id": self._given_id, "session_id": self.session_id})
         self.response_id = head.id
         self._created_at = head.created_at
-        self._ending: JsonObject | None = None
+        self._ending: Frame | None = None
         self._response = ResponseState(head.model_dump(include={"id", "created_at", "session_id"}, exclude_none=True))
 
     def get_response_data(self) -> AgentResponse:
         """The response as it is now, with all of its messages: its last frame, if it has ended."""
-        value = self._response.value(self._response.status or "created")
-        return AgentResponse.model_validate(self._ending or value)
+        if self._ending is not None:
+            return AgentResponse.model_validate(read(self._ending))
+        return AgentResponse.model_validate(self._response.value(self._response.status or "created"))
 
     def created(self) -> AgentResponse:
-        return AgentResponse.model_validate(self._response.created())
+        return AgentResponse.model_validate(read(self._response.created()))
 
     def in_progress(self) -> AgentResponse:
-        return AgentResponse.model_validate(self._response.in_progress())
+        return AgentResponse.model_validate(read(self._response.in_progress()))
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
@@ -274,11 +274,11 @@ class ResponseBuilder:
     def _end(self, status: str, members: JsonObject) -> AgentResponse:
         if own := [name for name in members if name in _OWN]:
             raise ValueError(f"{own[0]} is what the builder says itself: expected other members, such as usage")
-        said = {"completed_at": max(int(time.time()), self._created_at), **copy.deepcopy(members)}
+        said = {"completed_at": max(int(time.time()), self._created_at), **members}
         AgentResponse.model_validate(said)  # before anything changes
         expect_json(said)
         self._ending = self._response.end(status, **said)
-        return AgentResponse.model_validate(self._ending)
+        return AgentResponse.model_validate(read(self._ending))
 
 
 StreamingResponseBuilder: TypeAlias = ResponseBuilder
@@ -299,7 +299,7 @@ class _Whole:
         expect_json(self._members)
 
     def put(self, state: MessageState) -> Message:
-        return Message.model_validate(state.whole(self._contents, self._status, **self._members))
+        return Message.model_validate(read(state.whole(self._contents, self._status, **self._members)))
 
 
 def _read_message(given: Message | JsonObject) -> Message:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TypeVar, cast
 
 from gateway.agent_api.deltas import VALUES
-from gateway.agent_api.grammar import ContentState, ProtocolStateError
+from gateway.agent_api.grammar import ContentState, ProtocolStateError, read
 from gateway.agent_api.schemas import (
     AnyContent,
     AudioContent,
@@ -52,7 +52,7 @@ class ContentBuilder:
     def get_content_data(self) -> AnyContent:
         """The content as it is now, whole: its last frame, if it has ended."""
         if self._content.ended:
-            return read_content(self._content.complete())
+            return read_content(read(self._content.complete()))
         return read_content(self._content.value())
 
     # --- pieces ------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class ContentBuilder:
         return self._end("incomplete")
 
     def _end(self, status: str) -> AnyContent:
-        frame = self._content.complete(status)
+        frame = read(self._content.complete(status))
         if frame["status"] != status or "sequence_number" not in frame:  # without one: its response has ended it
             raise ProtocolStateError(
                 f"the content {self.index} has ended as {frame['status']}: expected nothing more of it"
@@ -154,12 +154,12 @@ class ContentBuilder:
         said = self._said_by(piece).get(self.content_type)
         nothing: str | JsonObject = {} if self.content_type == "data" else ""
         return type(piece).model_validate(
-            self._content.delta(nothing if said is None else cast(str | JsonObject, said))
+            read(self._content.delta(nothing if said is None else cast(str | JsonObject, said)))
         )
 
     def _set(self, value: ContentT) -> ContentT:
         said = self._said_by(value)
-        return type(value).model_validate(self._content.set(**{**self._held(), **said}))
+        return type(value).model_validate(read(self._content.set(**{**self._held(), **said})))
 
     def _held(self) -> JsonObject:
         value = self._content.value()

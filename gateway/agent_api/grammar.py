@@ -6,8 +6,9 @@ Below: deltas. Above: the builder and the renderer, which both speak by it, so t
     message    created, perhaps in_progress, its contents, then a final status with all contents in it
     content    deltas and whole values, in_progress; then its whole value, completed
 
-A frame is a plain dict, numbered as it is made: `sequence_number` counts all frames of a response from 0. What is None
-is left out. Frames are never changed once they are made.
+A frame is the bytes of its event, numbered as it is made: `sequence_number` counts all frames of a response from 0.
+What is None is left out. What a content says in the end is written as JSON once: the last frames of its message and of
+the response have those bytes again. `read` tells what a frame says.
 
 Clients differ in what they make of deltas, so the grammar keeps to what all of them understand: a completed content has
 its whole value, a completed message its contents, and each frame of the response its messages.
@@ -15,18 +16,38 @@ its whole value, a completed message its contents, and each frame of the respons
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeAlias, cast
 
+import orjson
+
 from gateway.agent_api.deltas import VALUES, joined_data
 from gateway.messages import JsonObject, JsonValue
+from gateway.tool_output import encodable
 from gateway.wire import strict_json
 
-Frame: TypeAlias = JsonObject
+Frame: TypeAlias = bytes
+"""`data: `, a JSON object on one line, an empty line."""
+
+Body: TypeAlias = bytes
+"""The members of a JSON object without its braces. Where it begins with a comma, it goes behind others."""
 
 DELTA: Final = b'data: {"sequence_number":%d%b%b}\n\n'
-"""The frame of a text's delta, as `encoded` writes it: its number, `ContentState.delta_head`, the piece (`written`)."""
+"""The frame of a text's delta: its number, `ContentState.delta_head`, the piece (`written`)."""
+
+_FRAME: Final = b'data: {"sequence_number":%d,%b}\n\n'
+_UNNUMBERED: Final = b"data: {%b}\n\n"
+
+# Bodies, and the frames of those that are not needed again.
+_RESPONSE: Final = b'"object":"response","status":"%b"%b,"output":%b%b'
+_MESSAGE: Final = b'"object":"message","status":"%b"%b'
+_CONTENT: Final = b'"object":"content","status":"%b","type":"%b","index":%d,"delta":%b,"msg_id":%b%b'
+_DATA: Final = b'"object":"content","status":"%b","type":"data","index":0,"delta":false,"msg_id":%b,"data":%b'
+_MESSAGE_FRAME: Final = _FRAME.replace(b"%b", _MESSAGE)
+_CONTENT_FRAME: Final = _FRAME.replace(b"%b", _CONTENT)
+_DATA_FRAME: Final = _FRAME.replace(b"%b", _DATA)
 
 _TEXTS: Final = ("text", "refusal")
 
@@ -51,7 +72,7 @@ class ResponseState:
 
     def __init__(self, members: JsonObject) -> None:
         """`members` are those that each of its frames has: `id`, `created_at`, `session_id`, ..."""
-        self._members = members
+        self._members = _more(members)
         self._ending: Frame | None = None
         self.status = ""
         self.frames = 0
@@ -68,7 +89,7 @@ class ResponseState:
             ProtocolStateError: it is created already.
         """
         self._expect("created")
-        return self._frame("created", {})
+        return self._frame("created")
 
     def in_progress(self) -> Frame:
         """The second frame.
@@ -77,7 +98,7 @@ class ResponseState:
             ProtocolStateError: it is not what comes next.
         """
         self._expect("in_progress")
-        return self._frame("in_progress", {})
+        return self._frame("in_progress")
 
     def end(self, status: str, **members: JsonValue) -> Frame:
         """The last frame; the same again if it has ended so. `members` are its own: `completed_at`, `error`, ...
@@ -97,7 +118,7 @@ class ResponseState:
         self._expect(status)
         for message in left:
             message.cut_off("canceled" if status == "canceled" else "incomplete")
-        self._ending = self._frame(status, members)
+        self._ending = self._frame(status, _more(members))
         return self._ending
 
     def message(self, message_id: str, kind: str = "message", role: str = "assistant") -> MessageState:
@@ -106,16 +127,19 @@ class ResponseState:
         Raises:
             ProtocolStateError: the response has ended, or has a message of this id.
         """
-        if self._ending is not None:
-            raise ProtocolStateError(f"the response has ended as {self.status}: it takes no message any more")
-        if message_id in self.messages:
-            raise ProtocolStateError(f"the response has a message {message_id} already: a message's id is its own")
+        self._expect_new(message_id)
         message = self.messages[message_id] = MessageState(self, message_id, kind, role)
         return message
 
-    def value(self, status: str, **members: JsonValue) -> JsonObject:
+    def data_message(self, message_id: str, kind: str, role: str = "assistant") -> DataMessage:
+        """As `message`, for one content of data."""
+        self._expect_new(message_id)
+        message = self.messages[message_id] = DataMessage(self, message_id, kind, role)
+        return message
+
+    def value(self, status: str) -> JsonObject:
         """It as it is now, with all of its messages."""
-        return self._whole({}, status, members)
+        return read(_UNNUMBERED % self._body(status))
 
     def take(self) -> int:
         """The number of the next frame."""
@@ -130,39 +154,52 @@ class ResponseState:
             right = f"expected {' or '.join(following)}" if following else "nothing comes behind its end"
             raise ProtocolStateError(f"the response {now}: it cannot become {status}; {right}")
 
-    def _frame(self, status: str, members: Mapping[str, JsonValue]) -> Frame:
-        self.status = status
-        return self._whole({"sequence_number": self.take()}, status, members)
+    def _expect_new(self, message_id: str) -> None:
+        if self._ending is not None:
+            raise ProtocolStateError(f"the response has ended as {self.status}: it takes no message any more")
+        if message_id in self.messages:
+            raise ProtocolStateError(f"the response has a message {message_id} already: a message's id is its own")
 
-    def _whole(self, value: JsonObject, status: str, members: Mapping[str, JsonValue]) -> JsonObject:
-        """It behind what `value` has already."""
-        value["object"], value["status"] = "response", status
-        value.update(self._members)
-        value["output"] = [message.value() for message in self.messages.values()]
-        if members:
-            value.update(_given(members))
-        return value
+    def _frame(self, status: str, members: Body = b"") -> Frame:
+        self.status = status
+        return _FRAME % (self.take(), self._body(status, members))
+
+    def _body(self, status: str, members: Body = b"") -> Body:
+        output = _array([message.last or message.body() for message in self.messages.values()])
+        return _RESPONSE % (status.encode(), self._members, output, members)
 
 
 class MessageState:
-    """One message of a response. `kind` is its `type`."""
+    """One message of a response. `kind` is its `type`. `named` is its id as JSON."""
 
-    __slots__ = ("_ending", "_last", "_members", "_response", "_status", "contents", "id", "kind", "role")
+    __slots__ = (
+        "_head",
+        "_members",
+        "_number",
+        "_response",
+        "_status",
+        "contents",
+        "ended",
+        "id",
+        "kind",
+        "last",
+        "named",
+        "role",
+    )
 
     def __init__(self, response: ResponseState, message_id: str, kind: str, role: str) -> None:
         self._response = response
-        self._members: Mapping[str, JsonValue] = {}
-        self._ending: Frame | None = None
-        self._last: JsonObject | None = None  # how its response shows it, once it has ended
+        self._members: Body = b""
         self._status = ""
+        self._number: int | None = None  # of its last frame
+        self.last: Body | None = None  # how its response shows it, once it has ended
         self.id = message_id
         self.kind = kind
         self.role = role
+        self.ended = False
         self.contents: dict[int, ContentState] = {}  # by index, in its order
-
-    @property
-    def ended(self) -> bool:
-        return self._ending is not None
+        self.named = named = written(message_id)
+        self._head = b',"id":%b,"type":"%b","role":"%b"' % (named, kind.encode(), role.encode())
 
     def opened(self) -> Frame:
         """Its first frame, which has no contents.
@@ -173,7 +210,7 @@ class MessageState:
         if self._status:
             raise ProtocolStateError(f"the message {self.id} is open already: expected contents, or its end")
         self._status = "created"
-        return self._frame(self._head("created"))
+        return _MESSAGE_FRAME % (self._response.take(), b"created", self._head)
 
     def in_progress(self) -> Frame:
         """Its second frame, where it has one: some clients show reasoning and calls only then.
@@ -184,7 +221,7 @@ class MessageState:
         if self._status != "created" or self.contents:
             raise ProtocolStateError(f"the message {self.id} is not new: it is in progress right behind its opening")
         self._status = "in_progress"
-        return self._frame(self._head("in_progress"))
+        return _MESSAGE_FRAME % (self._response.take(), b"in_progress", self._head)
 
     def content(self, kind: str, index: int | None = None) -> ContentState:
         """A new content, behind those there are, or at that place.
@@ -195,17 +232,17 @@ class MessageState:
         """
         if kind not in VALUES:
             raise ValueError(f"a content is one of {', '.join(VALUES)}, and not {kind!r}")
-        if self._ending is not None:
+        if self.ended:
             raise ProtocolStateError(f"the message {self.id} has ended as {self._status}: it takes no content any more")
         if not self._status:
             raise ProtocolStateError(f"the message {self.id} is not open yet: expected its first frame")
-        place = max(self.contents, default=-1) + 1 if index is None else index
+        place = (max(self.contents) + 1 if self.contents else 0) if index is None else index
         if place < 0:
             raise ValueError(f"a content's index counts from 0, and is not {place}")
         if place in self.contents:
             raise ProtocolStateError(f"the message {self.id} has a content {place} already: its next one is another")
-        content = self.contents[place] = ContentState(self._response, self.id, kind, place)
-        if place != len(self.contents) - 1:
+        content = self.contents[place] = ContentState(self._response, self, kind, place)
+        if index is not None:
             self.contents = dict(sorted(self.contents.items()))
         return content
 
@@ -215,17 +252,19 @@ class MessageState:
         Raises:
             ProtocolStateError: a content is open, or missing.
         """
-        if self._ending is None:
-            for place, content in enumerate(self.contents.values()):
-                if content.index != place:
-                    raise ProtocolStateError(
-                        f"the message {self.id} has no content {place}, but {content.index}: expected both"
-                    )
-                if not content.ended:
-                    raise ProtocolStateError(f"the content {place} of {self.id} is open: complete it first")
-            self._status, self._members = status, _given(members) if members else {}
-            self._ending = self._last_frame()
-        return self._ending
+        if self.ended:
+            return _frame(self._number, self.body())
+        for place, content in enumerate(self.contents.values()):
+            if content.index != place:
+                raise ProtocolStateError(
+                    f"the message {self.id} has no content {place}, but {content.index}: expected both"
+                )
+            if not content.ended:
+                raise ProtocolStateError(f"the content {place} of {self.id} is open: complete it first")
+        self._status = status
+        if members:
+            self._members = _more(members)
+        return self._end()
 
     def whole(
         self, contents: Iterable[tuple[str, JsonObject]], status: str = "completed", **members: JsonValue
@@ -241,49 +280,90 @@ class MessageState:
             raise ProtocolStateError(
                 f"the response has ended as {self._response.status}: its messages stay as they are"
             )
-        if self._status and self._ending is None:
+        if self._status and not self.ended:
             raise ProtocolStateError(f"the message {self.id} is open: expected its contents, or its end")
         self.contents = {}
         for index, (kind, value) in enumerate(contents):
-            content = self.contents[index] = ContentState(self._response, self.id, kind, index)
-            content.replace(kind, **value)
+            content = self.contents[index] = ContentState(self._response, self, kind, index)
+            content.replace(kind, value_said(kind, value))
             content.cut_off("completed")
-        self._status, self._members = status, _given(members)
-        self._ending = self._last_frame()
-        return self._ending
+        self._status, self._members = status, _more(members)
+        return self._end()
 
     def again(self) -> Frame:
         """Its last frame once more, with another number: its contents have changed."""
-        if self._ending is None:
+        if not self.ended:
             raise ProtocolStateError(f"the message {self.id} is open: it is shown again once it has ended")
-        self._ending = self._last_frame()
-        return self._ending
+        return self._end()
 
     def cut_off(self, status: str) -> None:
         """Its response ends before it does: it gives no frame any more."""
         for content in self.contents.values():
             content.cut_off(status)
-        self._status = status
-        self._ending = self._last = self._now()
+        self._status, self.ended = status, True
+        self.last = self.body()
 
     def value(self) -> JsonObject:
         """It as it is now, with its contents."""
-        return self._last or self._now()
+        return read(_UNNUMBERED % self.body())
 
-    def _now(self) -> JsonObject:
+    def body(self) -> Body:
+        """It as it is now, as its response shows it."""
+        if self.last is not None:
+            return self.last
         status = "in_progress" if self._status in ("", "created") else self._status
-        contents: list[JsonValue] = [content.value() for content in self.contents.values()]
-        return {**self._head(status), "content": contents, **self._members}
+        return b'%b,"content":%b%b' % (_MESSAGE % (status.encode(), self._head), self._contents(), self._members)
 
-    def _last_frame(self) -> Frame:
-        self._last = self._now()
-        return self._frame(self._last)
+    def _contents(self) -> bytes:
+        return _array([content.body() for content in self.contents.values()])
 
-    def _head(self, status: str) -> JsonObject:
-        return {"object": "message", "status": status, "id": self.id, "type": self.kind, "role": self.role}
+    def _end(self) -> Frame:
+        self.ended, self.last = True, None
+        self.last = last = self.body()
+        for content in self.contents.values():
+            content.forget()
+        self._number = number = self._response.take()
+        return _FRAME % (number, last)
 
-    def _frame(self, value: JsonObject) -> Frame:
-        return {"sequence_number": self._response.take(), **value}
+
+class DataMessage(MessageState):
+    """A message with one content of data, and no other: a call, or its output. Data are JSON. It gives the frames that
+    another message gives, in fewer steps.
+    """
+
+    __slots__ = ("_data",)
+
+    def told(self, data: bytes) -> tuple[Frame, ...]:
+        """All of its frames: opened, the content completed, closed."""
+        return self.opened(), *self.finish(data)
+
+    def begin(self, data: bytes) -> tuple[Frame, ...]:
+        """Opened, in progress, the content as it is now."""
+        response, head, self._data, self._status = self._response, self._head, data, "in_progress"
+        number = response.frames
+        response.frames = number + 3
+        return (
+            _MESSAGE_FRAME % (number, b"created", head),
+            _MESSAGE_FRAME % (number + 1, b"in_progress", head),
+            _DATA_FRAME % (number + 2, b"in_progress", self.named, data),
+        )
+
+    def set(self, data: bytes) -> Frame:
+        """The content as it is now."""
+        self._data = data
+        return _DATA_FRAME % (self._response.take(), b"in_progress", self.named, data)
+
+    def finish(self, data: bytes, content: str = "completed", status: str = "completed") -> tuple[Frame, Frame]:
+        """The content's last frame, and its own. `content` is the last status of the former."""
+        response, self._data, self._status, self.ended = self._response, data, status, True
+        self._number = number = response.frames + 1
+        response.frames = number + 1
+        whole = _DATA % (content.encode(), self.named, data)
+        self.last = last = b'"object":"message","status":"%b"%b,"content":[{%b}]' % (status.encode(), self._head, whole)
+        return _FRAME % (number - 1, whole), _FRAME % (number, last)
+
+    def _contents(self) -> bytes:
+        return b"[{%b}]" % (_DATA % (self._status.encode(), self.named, self._data))
 
 
 class ContentState:
@@ -291,32 +371,30 @@ class ContentState:
 
     __slots__ = (
         "_began",
-        "_ending",
         "_last",
-        "_message_id",
+        "_message",
+        "_number",
         "_response",
         "_status",
         "_value",
+        "ended",
         "index",
         "kind",
         "parts",
     )
 
-    def __init__(self, response: ResponseState, message_id: str, kind: str, index: int) -> None:
+    def __init__(self, response: ResponseState, message: MessageState, kind: str, index: int) -> None:
         self._response = response
-        self._message_id = message_id
-        self._value: Mapping[str, JsonValue] = {}
+        self._message = message
+        self._value: Body = b',"%b":""' % kind.encode() if kind in _TEXTS else b""  # where it has no `parts`
         self._status = "in_progress"
         self._began = False
-        self._ending: Frame | None = None
-        self._last: JsonObject | None = None  # how its message shows it, once it has ended
+        self._last: Body | None = None  # how its message shows it, from its end to the message's
+        self._number: int | None = None  # of its last frame
         self.kind = kind
         self.index = index
+        self.ended = False
         self.parts: list[str] = []
-
-    @property
-    def ended(self) -> bool:
-        return self._ending is not None
 
     def delta(self, piece: str | JsonObject) -> Frame:
         """The frame of the next piece: of a text or refusal, which is appended; or of data, which are merged.
@@ -328,10 +406,11 @@ class ContentState:
         self._expect_open()
         if self.kind in _TEXTS and isinstance(piece, str):
             self.parts.append(piece)
-            return self._frame(self._head("in_progress", delta=True, value={self.kind: piece}))
+            return self._going(b"true", _more({self.kind: piece}))
         if self.kind == "data" and isinstance(piece, dict):
-            self._value = {"data": joined_data(cast(JsonObject, self._value.get("data") or {}), piece)}
-            return self._frame(self._head("in_progress", delta=True, value={"data": piece}))
+            held = self.value().get("data") or {}
+            self._value = _more({"data": joined_data(cast(JsonObject, held), piece)})
+            return self._going(b"true", _more({"data": piece}))
         raise ValueError(f"a content of type {self.kind} takes no delta that is {type(piece).__name__}")
 
     def set(self, **value: JsonValue) -> Frame:
@@ -345,86 +424,136 @@ class ContentState:
             ValueError: such a content has no such members.
         """
         self._expect_open()
-        self._put(value)
-        opens = self.index > 0 and not self._began
-        return self._frame(self._head("in_progress", delta=opens, value=self._whole()))
+        self._value = value_said(self.kind, value)
+        if self.kind in _TEXTS:  # deltas go on with it
+            self.parts[:] = [cast(str, value.get(self.kind) or "")]
+        return self._shown()
 
     def complete(self, status: str = "completed") -> Frame:
         """Its last frame, with its whole value; the same again if it has one."""
-        if self._ending is None:
-            self._status = status
-            self._last = self.value()
-            self._ending = self._frame(self._last)
-        return self._ending
+        if self.ended:
+            return _frame(self._number, self.body())
+        self._status, self.ended, self._began = status, True, True
+        self._last = last = self.body()
+        self._number = number = self._response.take()
+        return _FRAME % (number, last)
 
-    def replace(self, kind: str, **value: JsonValue) -> None:
-        """It becomes a content of that type and value: as it is completed, or as its message is shown `again`."""
-        self.kind, self._last = kind, None
-        self._put(value)
+    def finish(self, kind: str, value: Body, status: str = "completed") -> Frame:
+        """As `complete`, with this value, as `value_said` gives it."""
+        self.replace(kind, value)
+        return self.complete(status)
+
+    def replace(self, kind: str, value: Body) -> None:
+        """It becomes a content of that type and value, as `value_said` gives it: before it is completed, or before its
+        message is shown `again`.
+        """
+        self.kind, self._value, self._last = kind, value, None
+        self.parts.clear()
 
     def cut_off(self, status: str) -> None:
         """Its response ends before it does: it gives no frame any more."""
-        if self._ending is None:
-            self._status = status
-            self._ending = self.value()
+        if not self.ended:
+            self._status, self.ended = status, True
+
+    def forget(self) -> None:
+        """Its message has ended, and keeps it as it is."""
+        self._last = None
 
     def value(self) -> JsonObject:
-        """It as it is now, as its message shows it."""
-        return self._last or self._head(self._status, delta=False, value=self._whole())
+        """It as it is now, whole."""
+        return read(_UNNUMBERED % self.body())
 
-    def delta_head(self) -> bytes:
+    def body(self) -> Body:
+        """It as it is now, as its message shows it."""
+        if self._last is not None:
+            return self._last
+        kind, named = self.kind.encode(), self._message.named
+        return _CONTENT % (self._status.encode(), kind, self.index, b"false", named, self._said())
+
+    def delta_head(self) -> Body:
         """What all frames of a text's deltas have between their number and the JSON of the piece; see DELTA.
 
         Whoever writes such a frame itself appends the piece to `parts`, and takes the number.
         """
         self._began = True
-        head = self._head("in_progress", delta=True, value={})
-        return b',%b,"%b":' % (written(head)[1:-1], self.kind.encode())
+        kind = self.kind.encode()
+        named = self._message.named
+        return b"," + _CONTENT % (b"in_progress", kind, self.index, b"true", named, b',"%b":' % kind)
 
-    def _put(self, value: Mapping[str, JsonValue]) -> None:
-        if wrong := [name for name in value if name not in VALUES[self.kind]]:
-            right = ", ".join(VALUES[self.kind])
-            raise ValueError(f"{wrong[0]} is only supported for contents of another type; {self.kind} has {right}")
-        if self.kind in _TEXTS:
-            self.parts[:] = [cast(str, value.get(self.kind) or "")]
-        else:
-            self._value = _given(value)
+    def _said(self) -> Body:
+        if self.parts:
+            return text_said(self.kind, "".join(self.parts))
+        return self._value
 
-    def _whole(self) -> Mapping[str, JsonValue]:
-        return {self.kind: "".join(self.parts)} if self.kind in _TEXTS else self._value
+    def _shown(self) -> Frame:
+        opens = self.index > 0 and not self._began
+        return self._going(b"true" if opens else b"false", self._said())
 
-    def _head(self, status: str, *, delta: bool, value: Mapping[str, JsonValue]) -> JsonObject:
-        return {
-            "object": "content",
-            "status": status,
-            "type": self.kind,
-            "index": self.index,
-            "delta": delta,
-            "msg_id": self._message_id,
-            **value,
-        }
-
-    def _frame(self, value: JsonObject) -> Frame:
+    def _going(self, delta: bytes, said: Body) -> Frame:
         self._began = True
-        return {"sequence_number": self._response.take(), **value}
+        number, kind, named = self._response.take(), self.kind.encode(), self._message.named
+        return _CONTENT_FRAME % (number, b"in_progress", kind, self.index, delta, named, said)
 
     def _expect_open(self) -> None:
-        if self._ending is not None:
+        if self.ended:
             raise ProtocolStateError(
-                f"the content {self.index} of {self._message_id} has ended as {self._status}:"
+                f"the content {self.index} of {self._message.id} has ended as {self._status}:"
                 " it takes nothing any more; open another one"
             )
 
 
-def _given(members: Mapping[str, JsonValue]) -> JsonObject:
-    return {name: value for name, value in members.items() if value is not None}
+def read(frame: Frame) -> JsonObject:
+    """What a frame says."""
+    try:
+        return cast(JsonObject, orjson.loads(frame[len(b"data: ") :]))
+    except orjson.JSONDecodeError:  # half a surrogate pair
+        return cast(JsonObject, json.loads(frame[len(b"data: ") :]))
 
 
-def encoded(frame: Frame) -> bytes:
-    """The frame as an event of a stream."""
-    return b"data: %b\n\n" % written(frame)
+def value_said(kind: str, value: Mapping[str, JsonValue]) -> Body:
+    """What a content says, by the members of its value.
+
+    Raises:
+        ValueError: contents of that type have no such members.
+    """
+    if wrong := [name for name in value if name not in VALUES[kind]]:
+        right = ", ".join(VALUES[kind])
+        raise ValueError(f"{wrong[0]} is only supported for contents of another type; {kind} has {right}")
+    return text_said(kind, cast(str, value.get(kind) or "")) if kind in _TEXTS else _more(value)
+
+
+def text_said(kind: str, text: str) -> Body:
+    """What a content of that type, a text or a refusal, says."""
+    return b',"%b":%b' % (kind.encode(), written(text))
+
+
+def text_written(text: str) -> bytes:
+    """A text as `written`, with lone surrogates replaced."""
+    try:
+        data = orjson.dumps(text)
+    except TypeError:
+        data = orjson.dumps(encodable(text))
+    return data if data.isascii() else strict_json.on_one_line(data)
 
 
 def written(value: object) -> bytes:
     """JSON on one line, also for clients that end a line at U+2028: those that read with httpx do."""
-    return strict_json.on_one_line(strict_json.dump(value))
+    try:
+        data = orjson.dumps(value)
+    except TypeError:
+        data = strict_json.dump(value)
+    return data if data.isascii() else strict_json.on_one_line(data)
+
+
+def _frame(number: int | None, body: Body) -> Frame:
+    return _UNNUMBERED % body if number is None else _FRAME % (number, body)
+
+
+def _more(members: Mapping[str, JsonValue]) -> Body:
+    """Members that follow others; what is None is left out."""
+    given = {name: value for name, value in members.items() if value is not None}
+    return b"," + written(given)[1:-1] if given else b""
+
+
+def _array(objects: Sequence[Body]) -> bytes:
+    return b"[{%b}]" % b"},{".join(objects) if objects else b"[]"

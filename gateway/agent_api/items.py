@@ -5,12 +5,23 @@ Below: grammar, media_out. Above: the renderer, which shows one after the other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from gateway.agent_api.grammar import ContentState, Frame, MessageState
+from gateway.agent_api.grammar import (
+    Body,
+    ContentState,
+    DataMessage,
+    Frame,
+    MessageState,
+    text_said,
+    text_written,
+    value_said,
+    written,
+)
 from gateway.agent_api.media_out import medium_content
 from gateway.events import Executor
-from gateway.messages import JsonObject, MediaBlock
+from gateway.messages import MediaBlock
 from gateway.tool_output import encodable
 
 
@@ -28,21 +39,30 @@ CANCELED: Final = Ending("canceled", "canceled")
 
 
 class Item:
-    """Something that is shown. `content_kind` is the type of its content.
+    """Something that is shown.
 
-    `waits`: it has a place among what is shown. `content` and `message` are there once it is being shown, `ending` once
-    it is known how it ended.
+    `waits`: it has a place among what is shown. `ending` is there once it is known how it ended.
     """
 
-    __slots__ = ("content", "content_kind", "ending", "message", "message_kind", "role", "turn", "waits")
+    __slots__ = ("ending", "message_kind", "turn", "waits")
 
-    def __init__(self, content_kind: str, message_kind: str, role: str = "assistant") -> None:
-        self.content_kind = content_kind
+    def __init__(self, message_kind: str) -> None:
         self.message_kind = message_kind
-        self.role = role
         self.turn = 0
         self.waits = False
         self.ending: Ending | None = None
+
+
+class Part(Item):
+    """One content of a message. `content_kind` is the type of its content; `content` and `message` are there once it is
+    being shown.
+    """
+
+    __slots__ = ("content", "content_kind", "message")
+
+    def __init__(self, content_kind: str, message_kind: str) -> None:
+        super().__init__(message_kind)
+        self.content_kind = content_kind
         self.content: ContentState | None = None
         self.message: MessageState | None = None
 
@@ -52,15 +72,31 @@ class Item:
         self.content = content = message.content(self.content_kind)
         return self._first(content)
 
-    def finish(self, content: ContentState) -> None:
-        """Its content gets its last value."""
+    def value(self) -> Body:
+        """What its content says in the end."""
         raise NotImplementedError
 
     def _first(self, content: ContentState) -> Frame | None:
         raise NotImplementedError
 
 
-class Words(Item):
+class Whole(Item):
+    """A message of its own, with one content of data."""
+
+    __slots__ = ()
+    role = "assistant"
+    call_id = ""
+
+    def begin(self, message: DataMessage) -> Sequence[Frame]:
+        """It becomes that message. Its first frames."""
+        raise NotImplementedError
+
+    def complete(self, ending: Ending) -> Sequence[Frame]:
+        """Its last frames."""
+        raise NotImplementedError
+
+
+class Words(Part):
     """A text, a refusal or reasoning. `parts` are the deltas that have come; who shows it writes their frames."""
 
     __slots__ = ("_replacement", "message_id", "parts")
@@ -75,16 +111,16 @@ class Words(Item):
         """It should not have been shown: the text replaces it."""
         self._replacement = text
 
-    def finish(self, content: ContentState) -> None:
-        said = encodable("".join(self.parts)) if self._replacement is None else self._replacement
-        content.replace(self.content_kind, **{self.content_kind: said})
+    def value(self) -> Body:
+        text = encodable("".join(self.parts)) if self._replacement is None else self._replacement
+        return text_said(self.content_kind, text)
 
     def _first(self, content: ContentState) -> None:
         content.parts.append("".join(self.parts) if self._replacement is None else self._replacement)
         self.parts = content.parts
 
 
-class Medium(Item):
+class Medium(Part):
     """A medium that the model made."""
 
     __slots__ = ("_value",)
@@ -97,74 +133,105 @@ class Medium(Item):
         """It should not have been shown: the text replaces it."""
         self.content_kind, self._value = "text", {"text": text}
 
-    def finish(self, content: ContentState) -> None:
-        content.replace(self.content_kind, **self._value)
+    def value(self) -> Body:
+        return value_said(self.content_kind, self._value)
 
     def _first(self, content: ContentState) -> Frame:
         return content.set(**self._value)
 
 
-class Call(Item):
-    """A call of a backend tool; also one that is not shown."""
+class Call(Whole):
+    """A call of a backend tool; also one that is not shown. `named` is what its content, and that of its output, say of
+    it: the beginning of a JSON object.
+    """
 
-    __slots__ = ("_length", "_parts", "_shown", "call_id", "executor", "name", "server")
+    __slots__ = (
+        "_length",
+        "_message",
+        "_parts",
+        "_shown",
+        "_text",
+        "_written",
+        "call_id",
+        "executor",
+        "name",
+        "named",
+        "server",
+    )
 
     def __init__(self, call_id: str, name: str, server: str | None, executor: Executor | None) -> None:
-        super().__init__("data", "plugin_call" if server is None else "mcp_call")
+        super().__init__("plugin_call" if server is None else "mcp_call")
         self.call_id = call_id
         self.name = encodable(name)
         self.server = server
         self.executor = executor
+        named = {"call_id": call_id, "name": self.name}
+        self.named = written(named if server is None else {**named, "server_label": server})[:-1]
+        self._message: DataMessage | None = None
         self._parts: list[str] = []
         self._length = self._shown = 0
-
-    @property
-    def named(self) -> JsonObject:
-        """What its content, and that of its output, say of it."""
-        named: JsonObject = {"call_id": self.call_id, "name": self.name}
-        return named if self.server is None else {**named, "server_label": self.server}
+        self._text: str | None = None
+        self._written = b""  # its data with that text
 
     @property
     def arguments(self) -> str:
         """All of them, as JSON."""
         return arguments_text("".join(self._parts))
 
-    def grow(self, arguments: str) -> bool:
-        """The next piece of its arguments. Whether they are twice as long as those that were shown: only then they are
-        shown again, so that all frames together stay short.
+    def grow(self, arguments: str) -> Frame | None:
+        """The next piece of its arguments. If they are twice as long as those that were shown, they are shown again:
+        only then, so that all frames together stay short.
         """
         self._parts.append(arguments)
         self._length += len(arguments)
-        return self._length >= 2 * self._shown
+        if self._message is None or self._length < 2 * self._shown:
+            return None
+        return self._message.set(self._now())
 
-    def snapshot(self, content: ContentState) -> Frame:
-        """The frame with the arguments as they are now."""
+    def begin(self, message: DataMessage) -> Sequence[Frame]:
+        self._message = message
+        return message.begin(self._now())
+
+    def complete(self, ending: Ending) -> Sequence[Frame]:
+        assert self._message is not None, "it is being shown"
+        arguments = "".join(self._parts)
+        return self._message.finish(self._data(_or_none(arguments)), ending.content, ending.message)
+
+    def _now(self) -> bytes:
         self._shown = self._length
-        return content.set(data={**self.named, "arguments": encodable("".join(self._parts))})
+        return self._data("".join(self._parts))
 
-    def finish(self, content: ContentState) -> None:
-        content.replace("data", data={**self.named, "arguments": self.arguments})
+    def _data(self, arguments: str) -> bytes:
+        """Short arguments end as they were shown last, and are not written again then."""
+        if arguments != self._text:
+            self._text, self._written = arguments, b'%b,"arguments":%b}' % (self.named, text_written(arguments))
+        return self._written
 
-    def _first(self, content: ContentState) -> Frame:
-        return self.snapshot(content)
 
+class Note(Whole):
+    """Data that come at once, such as a tool's result. They are JSON. It is told as a whole: results are long, and each
+    frame repeats them.
+    """
 
-class Note(Item):
-    """Data that come at once, such as a tool's result, as a message of their own."""
+    __slots__ = ("_data", "role")
 
-    __slots__ = ("_data",)
-
-    def __init__(self, message_kind: str, data: JsonObject, role: str = "assistant") -> None:
-        super().__init__("data", message_kind, role)
+    def __init__(self, message_kind: str, data: bytes, role: str = "assistant") -> None:
+        super().__init__(message_kind)
         self._data = data
+        self.role = role
 
-    def finish(self, content: ContentState) -> None:
-        content.replace("data", data=self._data)
+    def begin(self, message: DataMessage) -> Sequence[Frame]:
+        return message.told(self._data)
 
-    def _first(self, content: ContentState) -> None:
-        """None: results are long, and each frame repeats them."""
+    def complete(self, ending: Ending) -> Sequence[Frame]:
+        return ()
 
 
 def arguments_text(written: str) -> str:
-    """A call's arguments as JSON: models write nothing, or null, for none."""
-    return "{}" if written.strip() in ("", "null") else encodable(written)
+    """A call's arguments as JSON."""
+    return encodable(_or_none(written))
+
+
+def _or_none(arguments: str) -> str:
+    """Models write nothing, or null, for none."""
+    return "{}" if arguments.strip() in ("", "null") else arguments

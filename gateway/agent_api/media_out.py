@@ -21,7 +21,6 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
-from gateway.tool_output import encodable
 from gateway.wire import strict_json
 
 _FORMATS: Final = {"mpeg": "mp3", "x-wav": "wav", "vnd.wave": "wav", "x-m4a": "m4a"}
@@ -47,10 +46,14 @@ def medium_content(block: MediaBlock) -> tuple[str, JsonObject]:
 
 
 def result_text(content: Sequence[ContentBlock]) -> str:
-    """What a tool gave: its text, or the JSON of its contents where there is more than text."""
+    """What a tool gave: its text, or the JSON of its contents where there is more than text. It may have lone
+    surrogates.
+    """
+    if len(content) == 1 and isinstance(block := content[0], TextBlock):
+        return block.text
     if all(isinstance(block, TextBlock) for block in content):
-        return encodable("\n".join(block.text for block in content if isinstance(block, TextBlock)))
-    return encodable(strict_json.dump([_content(block) for block in content]).decode())
+        return "\n".join(block.text for block in content if isinstance(block, TextBlock))
+    return strict_json.dump([_content(block) for block in content]).decode()
 
 
 def _content(block: ContentBlock) -> JsonValue:

@@ -26,7 +26,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.agent_api.errors import run_error
-from gateway.agent_api.grammar import DELTA, Frame, MessageState, ResponseState, encoded, written
+from gateway.agent_api.grammar import DELTA, Frame, MessageState, ResponseState, read, text_written, written
 from gateway.agent_api.ids import message_id
 from gateway.agent_api.items import (
     BROKEN,
@@ -38,6 +38,8 @@ from gateway.agent_api.items import (
     Item,
     Medium,
     Note,
+    Part,
+    Whole,
     Words,
     arguments_text,
 )
@@ -139,7 +141,7 @@ class ResponseRenderer:
     def final(self) -> JsonObject:
         """The response, which is the last frame."""
         assert self._final is not None, "a run ends before its answer is wanted"
-        return self._final
+        return read(self._final)
 
     def so_far(self, status: str) -> JsonObject:
         """The response of a run that goes on, as it is behind the frames that there were."""
@@ -152,7 +154,7 @@ class ResponseRenderer:
     def _one_by_one(self, events: Sequence[Event]) -> None:
         response, frames = self._response, self._frames
         words_id, head, parts, call_id = self._words_id, self._head, self._parts, self._call_id
-        number, form, plain = response.frames, DELTA, orjson.dumps
+        number, form, plain, rules = response.frames, DELTA, orjson.dumps, _RULES.get
         for event in events:
             kind = type(event)
             if (kind is TextDelta or kind is ReasoningDelta) and event.message_id == words_id:  # type: ignore[union-attr]
@@ -160,12 +162,19 @@ class ResponseRenderer:
                 parts.append(text)
                 frames.append(form % (number, head, plain(text) if text.isascii() else written(text)))
                 number += 1
-            elif kind in _SHOWN:
+            elif (rule := rules(kind)) is not None:
                 response.frames = number
                 if kind is ToolCallDelta and event.call_id == call_id:  # type: ignore[union-attr]
                     self._go_on(event)  # type: ignore[arg-type]
                 else:
-                    self._rare(event)
+                    if kind in _ENDS:  # nothing is shown yet
+                        rule(self, event)
+                        continue
+                    if self._ended:
+                        self._settle(event)
+                    rule(self, event)
+                    if self._queue or self._answer is not None:
+                        self._advance()
                     words_id, head, parts, call_id = self._words_id, self._head, self._parts, self._call_id
                 number = response.frames
         response.frames = number
@@ -190,21 +199,12 @@ class ResponseRenderer:
         head, end = self._head + b'"', b'"' + _END
         self._frames += map(b"".join, zip(begun, repeat(head), pieces, repeat(end), strict=False))
 
-    def _send(self, frame: Frame) -> None:
-        self._frames.append(encoded(frame))
-
-    def _rare(self, event: Event) -> None:
-        if isinstance(event, MessageRetracted):  # before its content is completed
-            self._retract(event)
-        kind = type(event)
-        if self._ended and kind not in _ENDS:
-            ending = _ending_behind(event)
-            for item in self._ended:
-                item.ending = ending
-            self._ended.clear()
-        if (rule := _RULES.get(kind)) is not None:
-            rule(self, event)
-        self._advance()
+    def _settle(self, event: Event) -> None:
+        """What has ended, has ended as this event says."""
+        ending = _ending_behind(event)
+        for item in self._ended:
+            item.ending = ending
+        self._ended.clear()
 
     # --- what is shown, one after the other
 
@@ -230,44 +230,49 @@ class ResponseRenderer:
             self._close_answer()
 
     def _begin(self, item: Item) -> None:
-        message = self._answer
-        if message is None or item.message_kind != "message" or self._answer_turn != item.turn:
-            self._close_answer()
-            message = self._open(item.message_kind, item.role)
-            if item.message_kind == "message":
-                self._answer, self._answer_turn, self._answer_status = message, item.turn, "completed"
-            elif not isinstance(item, Note):
-                self._send(message.in_progress())
-        if (frame := item.show(message)) is not None:
-            self._send(frame)
-        if isinstance(item, Words):
-            assert item.content is not None, "it is being shown"
-            self._words_id, self._head, self._parts = item.message_id, item.content.delta_head(), item.parts
-            self._frames.append(DELTA % (self._response.take(), self._head, written(item.parts[0])))
-        elif isinstance(item, Call):
+        if isinstance(item, Part):
+            self._begin_part(item)
+        elif isinstance(item, Whole):
+            if self._answer is not None:
+                self._close_answer()
             self._call_id = item.call_id
+            self._frames += item.begin(self._response.data_message(self._next_id(), item.message_kind, item.role))
 
-    def _open(self, kind: str, role: str) -> MessageState:
-        message = self._message(kind, role)
-        self._send(message.opened())
-        return message
+    def _begin_part(self, part: Part) -> None:
+        frames, message = self._frames, self._answer
+        if message is None or part.message_kind != "message" or self._answer_turn != part.turn:
+            self._close_answer()
+            message = self._response.message(self._next_id(), part.message_kind)
+            frames.append(message.opened())
+            if part.message_kind == "message":
+                self._answer, self._answer_turn, self._answer_status = message, part.turn, "completed"
+            else:
+                frames.append(message.in_progress())
+        if (frame := part.show(message)) is not None:
+            frames.append(frame)
+        if isinstance(part, Words):
+            assert part.content is not None, "it is being shown"
+            self._words_id, self._head, self._parts = part.message_id, part.content.delta_head(), part.parts
+            frames.append(DELTA % (self._response.take(), self._head, written(part.parts[0])))
 
-    def _message(self, kind: str, role: str) -> MessageState:
-        return self._response.message(message_id(self._form.run_id, len(self._response.messages)), kind, role)
+    def _next_id(self) -> str:
+        return message_id(self._form.run_id, len(self._response.messages))
 
     def _complete(self, item: Item, ending: Ending) -> None:
-        assert item.content is not None, "it is being shown"
-        assert item.message is not None, "its content has one"
-        item.finish(item.content)
-        self._send(item.content.complete(ending.content))
-        if item.message is not self._answer:
-            self._send(item.message.close(ending.message))
-        elif ending.message != "completed":
-            self._answer_status = ending.message
+        if isinstance(item, Whole):
+            self._frames += item.complete(ending)
+        elif isinstance(item, Part):
+            assert item.content is not None, "it is being shown"
+            assert item.message is not None, "its content has one"
+            self._frames.append(item.content.finish(item.content_kind, item.value(), ending.content))
+            if item.message is not self._answer:
+                self._frames.append(item.message.close(ending.message))
+            elif ending.message != "completed":
+                self._answer_status = ending.message
 
     def _close_answer(self) -> None:
         if self._answer is not None:
-            self._send(self._answer.close(self._answer_status))
+            self._frames.append(self._answer.close(self._answer_status))
             self._answer = None
 
     # --- the run's frame
@@ -275,11 +280,10 @@ class ResponseRenderer:
     def _start(self, event: RunStarted | None = None) -> None:
         if self._response.frames:
             return
-        self._send(self._response.created())
-        self._send(self._response.in_progress())
+        self._frames += self._response.created(), self._response.in_progress()
         for number, server in enumerate(self._form.list_tools):
             listed: JsonObject = {"id": message_id(self._form.run_id, number), **server}
-            self._add(Note("mcp_list_tools", listed), COMPLETE)
+            self._add(Note("mcp_list_tools", written(listed)), COMPLETE)
 
     def _change_turn(self, event: ModelCallStarted | ModelCallEnded) -> None:
         self._turn += 1
@@ -305,8 +309,8 @@ class ResponseRenderer:
         if isinstance(last, RunFailed):
             status, error = "failed", run_error(last, to_operator=self._to_operator)
             error["message"] = encodable(str(error["message"]))
-            told = self._message("error", "assistant")
-            self._send(told.close("failed", code=error["code"], message=error["message"]))
+            told = self._response.message(self._next_id(), "error")
+            self._frames.append(told.close("failed", code=error["code"], message=error["message"]))
             members["error"] = error
         elif isinstance(last.outcome, Cancelled):
             status = "canceled"
@@ -314,7 +318,7 @@ class ResponseRenderer:
             members["incomplete_details"] = {"reason": last.outcome.reason.value}
         members["completed_at"] = max(int(self._ended_at()), self._form.created_at)
         self._final = self._response.end(status, usage=response_usage(last.usage), **members)
-        self._send(self._final)
+        self._frames.append(self._final)
 
     # --- words and media
 
@@ -346,9 +350,9 @@ class ResponseRenderer:
             return
         item.take_back(encodable(event.text))
         if item.content is not None and item.content.ended:
-            item.finish(item.content)
+            item.content.replace(item.content_kind, item.value())
             if item.message is not None and item.message.ended:
-                self._send(item.message.again())
+                self._frames.append(item.message.again())
 
     # --- calls
 
@@ -360,9 +364,8 @@ class ResponseRenderer:
 
     def _go_on(self, event: ToolCallDelta) -> None:
         """The next piece of a call's arguments: they are shown again once they are twice as long."""
-        call = self._calls[event.call_id]
-        if call.grow(event.arguments) and call.content is not None:
-            self._send(call.snapshot(call.content))
+        if (frame := self._calls[event.call_id].grow(event.arguments)) is not None:
+            self._frames.append(frame)
 
     def _end_call(self, event: ToolCallEnded) -> None:
         if (call := self._calls.get(event.call_id)) is not None and call.waits:
@@ -374,10 +377,14 @@ class ResponseRenderer:
             return
         if not call.waits:  # it is an earlier run's, or somebody was to be asked
             self._add(call, COMPLETE)
-        output: JsonObject = {**call.named, "output": result_text(event.content)}
-        if event.is_error:
-            output["is_error"] = True
-        self._add(Note(f"{call.message_kind}_output", output, "tool"), COMPLETE)
+        failed = b',"is_error":true' if event.is_error else b""
+        output = b'%b,"output":%b%b}' % (call.named, text_written(result_text(event.content)), failed)
+        kind = "plugin_call_output" if call.server is None else "mcp_call_output"
+        if self._queue:
+            self._add(Note(kind, output, "tool"), COMPLETE)
+        else:  # it need not wait for its turn
+            self._close_answer()
+            self._frames += self._response.data_message(self._next_id(), kind, "tool").told(output)
 
     def _call(self, call_id: str) -> Call:
         """A call of this run, or of an earlier one."""
@@ -391,9 +398,9 @@ class ResponseRenderer:
         """A question to a person."""
         if call_id := interrupt.call_id:
             call = self._call(call_id)
-            server: JsonObject = {"server_label": call.server or _GATEWAY}
-            question: JsonObject = {"id": interrupt.id, **call.named, "arguments": call.arguments, **server}
-            self._add(Note("mcp_approval_request", question), COMPLETE)
+            about = {"id": interrupt.id, "call_id": call_id, "name": call.name}
+            question = {**about, "arguments": call.arguments, "server_label": call.server or _GATEWAY}
+            self._add(Note("mcp_approval_request", written(question)), COMPLETE)
         else:
             said = Words(interrupt.id, "text")
             said.parts.append(encodable(interrupt.message))
@@ -408,8 +415,9 @@ def _numbered(first: int, count: int) -> list[bytes]:
 _NUMBERED: Final = _numbered(0, 2048)  # most streams have no others: it saves an eighth of the time of a long batch
 
 
-def _function_call(call: ToolCall) -> JsonObject:
-    return {"call_id": call.call_id, "name": encodable(call.name), "arguments": arguments_text(call.arguments)}
+def _function_call(call: ToolCall) -> bytes:
+    said = {"call_id": call.call_id, "name": encodable(call.name), "arguments": arguments_text(call.arguments)}
+    return written(said)
 
 
 def _ending_behind(event: Event) -> Ending:
@@ -446,6 +454,6 @@ _RULES: Final[Mapping[type[Event], Callable[[ResponseRenderer, Any], None]]] = M
         ToolReturned: ResponseRenderer._return,
         RunFinished: ResponseRenderer._end,
         RunFailed: ResponseRenderer._end,
+        MessageRetracted: ResponseRenderer._retract,
     }
 )
-_SHOWN: Final = frozenset({*_RULES, MessageRetracted})

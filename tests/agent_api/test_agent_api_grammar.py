@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.agent_api.grammar import DELTA, MessageState, ProtocolStateError, ResponseState, encoded, written
+from gateway.agent_api.grammar import DELTA, MessageState, ProtocolStateError, ResponseState, read, value_said, written
 
 MEMBERS_OF_RESPONSE: dict[str, Any] = {"id": "response_1", "created_at": 7, "session_id": "s"}
 
@@ -40,7 +40,7 @@ def test_a_text_is_the_sequence_of_the_protocol() -> None:
     content = {**piece, "status": "completed", "delta": False, "text": "Hello"}
     opened = {"object": "message", "id": "msg_1", "type": "message", "role": "assistant"}
     closed = {**opened, "status": "completed", "content": [content]}
-    assert frames == [
+    assert [read(frame) for frame in frames] == [
         {**head, "sequence_number": 0, "status": "created", "output": []},
         {**head, "sequence_number": 1, "status": "in_progress", "output": []},
         {**opened, "sequence_number": 2, "status": "created"},
@@ -69,24 +69,24 @@ def test_several_contents_stand_in_the_order_of_their_indexes() -> None:
 def test_a_content_behind_another_opens_with_a_delta_because_clients_overwrite_the_last_one_else() -> None:
     said = message()
     first, second = said.content("text"), said.content("image")
-    assert first.set(text="a")["delta"] is False
-    assert [second.set(image_url=url)["delta"] for url in ("u", "v")] == [True, False]
+    assert read(first.set(text="a"))["delta"] is False
+    assert [read(second.set(image_url=url))["delta"] for url in ("u", "v")] == [True, False]
 
 
 def test_a_whole_value_replaces_the_pieces_before_it() -> None:
     text = message().content("text")
     text.delta("Hello")
-    assert text.set(text="Hi")["text"] == "Hi"
+    assert read(text.set(text="Hi"))["text"] == "Hi"
     text.delta("!")
-    assert text.complete()["text"] == "Hi!"
+    assert read(text.complete())["text"] == "Hi!"
 
 
 def test_deltas_of_data_are_merged_into_what_was_set() -> None:
     data = message().content("data")
     data.set(data={"name": "get_weather", "arguments": "{}"})
-    assert data.delta({"status": "processing"})["data"] == {"status": "processing"}
+    assert read(data.delta({"status": "processing"}))["data"] == {"status": "processing"}
     data.delta({"result": "sunny"})
-    assert data.complete()["data"] == {
+    assert read(data.complete())["data"] == {
         "name": "get_weather",
         "arguments": "{}",
         "status": "processing",
@@ -94,17 +94,22 @@ def test_deltas_of_data_are_merged_into_what_was_set() -> None:
     }
 
 
-def test_frames_that_were_given_do_not_change() -> None:
+def test_nobody_changes_a_content_by_what_they_gave_or_got() -> None:
     whole = response()
     said = message(whole)
     data = said.content("data")
-    given = [data.set(data={"a": [1]}), data.delta({"a": [2]}), said.value(), whole.value("in_progress")]
-    before = json.dumps(given)
-    data.delta({"a": [3]})
-    data.complete()
-    said.close()
-    whole.end("completed")
-    assert json.dumps(given) == before
+    first: Any = {"a": [1]}
+    second: Any = {"a": [2]}
+    data.set(data=first)
+    data.delta(second)
+    before: Any = [data.value(), said.value(), whole.value("in_progress")]
+    shown = json.dumps(before)
+    first["a"].append(3)
+    second["a"].append(3)
+    data.delta({"a": [4]})
+    assert json.dumps(before) == shown
+    before[0]["data"]["a"].append(3)
+    assert read(data.complete())["data"] == {"a": [1, 2, 4]}
 
 
 def test_an_end_is_repeated_and_takes_no_second_number() -> None:
@@ -186,14 +191,14 @@ def test_what_a_content_may_not_do() -> None:
 
 def test_a_message_may_be_in_progress_right_behind_its_first_frame() -> None:
     said = message()
-    frame = said.in_progress()
+    frame = read(said.in_progress())
     assert (frame["status"], "content" in frame) == ("in_progress", False)
     with pytest.raises(ProtocolStateError, match="right behind its opening"):
         said.in_progress()
     with pytest.raises(ProtocolStateError, match="right behind its opening"):
         response().message("msg_2").in_progress()
     said.content("text").complete()
-    assert said.close()["status"] == "completed"
+    assert read(said.close())["status"] == "completed"
 
 
 def test_a_response_completes_when_its_messages_have() -> None:
@@ -202,7 +207,7 @@ def test_a_response_completes_when_its_messages_have() -> None:
     with pytest.raises(ProtocolStateError, match="message msg_1 is open"):
         whole.end("completed")
     said.close()
-    assert whole.end("completed")["status"] == "completed"
+    assert read(whole.end("completed"))["status"] == "completed"
 
 
 @pytest.mark.parametrize(("end", "left"), [("failed", "incomplete"), ("canceled", "canceled")])
@@ -211,7 +216,7 @@ def test_what_is_open_where_a_response_ends_early_is_cut_off(end: str, left: str
     done, said = message(whole), message(whole, "msg_2")
     done.close()
     said.content("text").delta("so f")
-    frame: Any = whole.end(end)
+    frame: Any = read(whole.end(end))
     assert [each["status"] for each in frame["output"]] == ["completed", left]
     assert frame["output"][1]["content"][0]["status"] == left
     assert frame["output"][1]["content"][0]["text"] == "so f"
@@ -226,31 +231,31 @@ def test_a_message_whose_content_was_replaced_is_shown_again() -> None:
     image.set(image_url="u")
     image.complete()
     said.close()
-    image.replace("text", text="[removed]")
-    again: Any = said.again()
+    image.replace("text", value_said("text", {"text": "[removed]"}))
+    again: Any = read(said.again())
     assert (again["sequence_number"], again["content"][0]["type"], again["content"][0]["text"]) == (
         6,
         "text",
         "[removed]",
     )
     assert "u" not in [again["content"][0].get("image_url")]
-    ended: Any = whole.end("completed")
+    ended: Any = read(whole.end("completed"))
     assert ended["output"][0]["content"] == again["content"]
 
 
 def test_what_is_none_is_left_out() -> None:
-    assert "format" not in message().content("audio").set(data="aGk=", format=None)
-    assert "code" not in message().close(code=None)
+    assert "format" not in read(message().content("audio").set(data="aGk=", format=None))
+    assert "code" not in read(message().close(code=None))
 
 
 def test_a_deltas_bytes_are_those_of_its_frame() -> None:
     for kind in ("text", "refusal"):
         content = message().content(kind)
-        frame = encoded(content.delta('a "b" \u2028\n'))
+        frame = content.delta('a "b" \u2028\n')
         assert frame == DELTA % (3, content.delta_head(), written('a "b" \u2028\n'))
 
 
 def test_no_reader_takes_a_text_for_the_end_of_a_line() -> None:
-    frame = encoded(message().content("text").delta("a\u2028\u2029\x85\n\u201c")).decode()
+    frame = message().content("text").delta("a\u2028\u2029\x85\n\u201c").decode()
     assert frame.splitlines() == [frame[:-2], ""]
     assert json.loads(frame[6:])["text"] == "a\u2028\u2029\x85\n\u201c"

@@ -1,7 +1,8 @@
 """What each protocol's renderer costs beside AG-UI's, in this process: that is in what the protocols differ.
 
-A run of 200 deltas comes in batches of one event, of twenty, and at once. Each renderer takes it in turns with AG-UI's,
-and the best of the rounds counts. `bytes` tells how often a protocol sends the words: each frame that repeats them, and
+A run of 200 deltas, one of a short call of a tool and 100 deltas, and one of ten such calls and ten deltas come in
+batches of one event, of twenty, and at once. Each renderer takes them in turns with AG-UI's, and the best of the rounds
+counts. `bytes` tells how often a protocol sends the words: each frame that repeats them, and
 the frames around them.
 """
 
@@ -30,8 +31,12 @@ from gateway.events import (
     TextDelta,
     TextEnded,
     TextStarted,
+    ToolCallDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    ToolReturned,
 )
-from gateway.messages import new_message_id
+from gateway.messages import TextBlock, new_message_id
 from gateway.ml_commons.chunks import Chunks
 from gateway.ml_commons.execution import AnswerForm
 from gateway.openai_api.chat_renderer import ChatChunks, ChatForm
@@ -41,6 +46,8 @@ from gateway.openai_api.responses_resource import ResponseForm
 from tests.benchmarks.measurements import Row
 
 DELTAS: Final = 200
+_ARGUMENTS: Final = '{"city":"Paris"}'
+_RESULT: Final = "It is sunny, 21 degrees."
 _WORD: Final = " token"
 _ROUNDS: Final = 30
 _BATCHES: Final = {"one by one": 1, "20 at once": 20, "all at once": 1_000}
@@ -48,7 +55,7 @@ _BATCHES: Final = {"one by one": 1, "20 at once": 20, "all at once": 1_000}
 Render: TypeAlias = Callable[[Sequence[Event], int], bytes]
 
 
-def _ag_ui(run: RunStarted) -> Render:
+def ag_ui(run: RunStarted) -> Render:
     return AgUiRenderer(PeerProfile.FULL, run.thread_id, run.run_id).render
 
 
@@ -94,45 +101,72 @@ RENDERERS: Final[Mapping[str, Callable[[RunStarted], Render]]] = {
 
 def run(report: Callable[[Row], None], rounds: int = _ROUNDS) -> None:
     """Measure all of them."""
+    for said, events in runs().items():
+        for name, renderer in RENDERERS.items():
+            for how, size in _BATCHES.items():
+                theirs, ours = _microseconds((ag_ui, renderer), events, size, rounds)
+                title = f"rendering {said} as {name}, {how} (bare: AG-UI)"
+                report(Row(title, theirs, ours, "us/event", f"{ours / theirs:.2f}x", "<= 1.5x"))
     for name, renderer in RENDERERS.items():
-        for how, size in _BATCHES.items():
-            ag_ui, ours = _microseconds((_ag_ui, renderer), size, rounds)
-            title = f"rendering {DELTAS} deltas as {name}, {how} (bare: AG-UI)"
-            report(Row(title, ag_ui, ours, "us/event", f"{ours / ag_ui:.2f}x", "<= 1.5x"))
-    for name, renderer in RENDERERS.items():
-        ag_ui, ours = (len(_rendered(each, _run(), 1_000)) / DELTAS for each in (_ag_ui, renderer))
-        times = _rendered(renderer, _run(), 1_000).count(_WORD.encode()) / DELTAS
+        theirs, ours = (len(rendered(each, _run(_words(DELTAS)), 1_000)) / DELTAS for each in (ag_ui, renderer))
+        times = rendered(renderer, _run(_words(DELTAS)), 1_000).count(_WORD.encode()) / DELTAS
         title = f"a delta of {len(_WORD)} letters as {name} (bare: AG-UI)"
-        report(Row(title, ag_ui, ours, "bytes", f"{ours / ag_ui:.2f}x", f"the words {times:.0f} times"))
+        report(Row(title, theirs, ours, "bytes", f"{ours / theirs:.2f}x", f"the words {times:.0f} times"))
 
 
-def _microseconds(renderers: Sequence[Callable[[RunStarted], Render]], size: int, rounds: int) -> Sequence[float]:
+def _microseconds(
+    renderers: Sequence[Callable[[RunStarted], Render]], events: Sequence[Event], size: int, rounds: int
+) -> Sequence[float]:
     """The best time of each, per event."""
-    events = _run()
     best = [float("inf")] * len(renderers)
     for _ in range(rounds):
         for place, renderer in enumerate(renderers):
             begun = time.perf_counter()
-            _rendered(renderer, events, size)
+            rendered(renderer, events, size)
             best[place] = min(best[place], (time.perf_counter() - begun) / len(events) * 1e6)
     return best
 
 
-def _rendered(renderer: Callable[[RunStarted], Render], events: Sequence[Event], size: int) -> bytes:
+def rendered(renderer: Callable[[RunStarted], Render], events: Sequence[Event], size: int) -> bytes:
+    """All frames of a run that comes in batches of so many events."""
     started = events[0]
     assert isinstance(started, RunStarted)
     render = renderer(started)
     return b"".join([render(events[place : place + size], place + 1) for place in range(0, len(events), size)])
 
 
-def _run() -> list[Event]:
+def runs() -> Mapping[str, Sequence[Event]]:
+    """What is rendered, by what it is."""
+    return {
+        f"{DELTAS} deltas": _run(_words(DELTAS)),
+        "a short call and 100 deltas": _run(_call(0), _words(100)),
+        "ten short calls and 10 deltas": _run(*[_call(number) for number in range(10)], _words(10)),
+    }
+
+
+def _run(*turns: Sequence[Event]) -> list[Event]:
+    events = [event for turn in turns for event in turn]
+    return [RunStarted(new_thread_id(), new_run_id("resp_")), *events, RunFinished(Completed())]
+
+
+def _words(count: int) -> list[Event]:
     message_id = new_message_id()
     return [
-        RunStarted(new_thread_id(), new_run_id("resp_")),
         ModelCallStarted("turn", "provider", "model"),
         TextStarted(message_id),
-        *(TextDelta(message_id, _WORD) for _ in range(DELTAS)),
+        *(TextDelta(message_id, _WORD) for _ in range(count)),
         TextEnded(message_id),
         ModelCallEnded(StopReason.END_TURN),
-        RunFinished(Completed()),
+    ]
+
+
+def _call(number: int) -> list[Event]:
+    call_id = f"call_{number:024d}"
+    return [
+        ModelCallStarted("turn", "provider", "model"),
+        ToolCallStarted(call_id, "get_weather", new_message_id(), executor="backend"),
+        ToolCallDelta(call_id, _ARGUMENTS),
+        ToolCallEnded(call_id),
+        ModelCallEnded(StopReason.TOOL_CALLS),
+        ToolReturned(new_message_id(), call_id, (TextBlock(_RESULT),)),
     ]
