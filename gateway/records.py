@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import UnionType
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, Final, TypeVar, cast, get_args
 
 import orjson
 
@@ -21,6 +21,9 @@ from gateway import events, messages
 from gateway.events import Event, ReasoningDelta, StopReason, TextDelta, ToolCallDelta
 from gateway.frozen import quickly_made
 from gateway.messages import JsonObject, JsonValue, Message, TextBlock
+
+MOST_LEVELS: Final = 500
+"""How deep a kept value may be nested. What reads it by recursion stays far below Python's limit, in any version."""
 
 Record = TypeVar("Record")
 Encode = Callable[[Any], JsonValue]
@@ -195,7 +198,7 @@ def dump_json(value: JsonValue) -> bytes:
     """Compact JSON. NaN and infinities become null, lone surrogates escapes; integers of any size stay as they are.
 
     Raises:
-        ValueError: it is nested too deeply (some hundreds of levels).
+        ValueError: it is nested too deeply (more than MOST_LEVELS).
     """
     try:
         return orjson.dumps(value)
@@ -223,9 +226,22 @@ def _dump_any(value: JsonValue) -> bytes:
             text = json.dumps(value, separators=(",", ":"), allow_nan=False)
         except ValueError:
             text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
+        if text.count("[") + text.count("{") > MOST_LEVELS and _is_too_deep(value):
+            raise RecursionError
     except RecursionError:
         raise ValueError("the value is nested too deeply to be kept") from None
     return text.encode()
+
+
+def _is_too_deep(value: JsonValue) -> bool:
+    level: list[Any] = [value]
+    for _ in range(MOST_LEVELS + 1):
+        level = [item for each in level if isinstance(each, dict | list | tuple) for item in _items(each)]
+    return bool(level)
+
+
+def _items(container: Any) -> Iterable[Any]:
+    return container.values() if isinstance(container, dict) else container
 
 
 def _finite(value: JsonValue) -> JsonValue:
