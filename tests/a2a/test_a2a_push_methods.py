@@ -12,10 +12,13 @@ from a2a.compat.v0_3 import types
 from a2a.types import ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig
 from google.protobuf.json_format import ParseDict
 
+from gateway.a2a.push_configs import CONFIGS
+from gateway.access.callers import LOCAL_OWNER
 from tests.a2a_push_scene import kinds
 from tests.a2a_scene import A2AScene, a2a_gateway, said, state_of
 from tests.openai_chat_server import ChatServer, Script, chat_server
 from tests.running_gateway import agent, gateway_process, scripted, write_configuration
+from tests.waiting import until_answered
 
 WORDS: Final = agent("words", scripted(rules=[{"when": {}, "response": [{"text": "I heard: {{user}}"}]}]))
 ASKS: Final = agent(
@@ -157,6 +160,18 @@ async def test_a_task_that_waits_is_posted_as_it_goes_on(tmp_path: Path) -> None
         assert kinds(await bodies(receiver, 5))[2:] == ["WORKING", "artifact", "COMPLETED"]
 
 
+async def until_over(a2a: A2AScene, task_id: str) -> None:
+    """Until it is noted that the task's end was posted: a gateway that is stopped before leaves it to the next one."""
+    documents = a2a.gateway.application.store.documents
+
+    async def over_at() -> Any:
+        kept = await documents.get(CONFIGS, task_id, LOCAL_OWNER)
+        assert kept is not None
+        return kept.body["over_at"]
+
+    await until_answered(over_at, bool)
+
+
 @pytest.mark.timeout(120)
 async def test_after_kill_9_the_next_process_posts_the_failed_task_once(tmp_path: Path) -> None:
     async with chat_server() as receiver:
@@ -173,8 +188,9 @@ async def test_after_kill_9_the_next_process_posts_the_failed_task_once(tmp_path
             first.process.kill()
             await first.wait()
         for _ in range(2):
-            async with gateway_process(configuration):
+            async with a2a_gateway(tmp_path, [hangs], server=LOCAL) as a2a:
                 await receiver.received(3)
+                await until_over(a2a, task["id"])
         told = [request.json for request in receiver.requests]
         assert kinds(told) == ["WORKING", "artifact", "task FAILED"]
         assert told[2]["task"]["id"] == task["id"]

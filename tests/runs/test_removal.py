@@ -264,8 +264,9 @@ async def test_a_provider_that_lets_go_of_one_after_the_other_is_asked_for_all(
 # --- what is still due when the process ends, or the provider is down for long
 
 
+@pytest.mark.timeout(120)  # three processes start, one after the other; each has a deadline of its own
 async def test_after_a_kill_the_next_process_goes_on(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_SECONDS), responses_server() as server:
+    async with responses_server() as server:
         configuration = write_configuration(tmp_path, [agent("openai", openai_model(server))])
         async with gateway_process(configuration) as gateway:
             for number, word in enumerate(("one", "two", "three")):
