@@ -23,6 +23,8 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 LogFormat: TypeAlias = Literal["auto", "json", "text"]
 
 MINIMUM_KEY_LENGTH = 16
+MOST_FALLBACKS = 8
+"""Each of them may be tried several times, and a run waits all the while."""
 _TIMEOUTS = ModelTimeouts()
 _BUDGETS = Budgets()
 _KEY_LIMITS = KeyLimits()
@@ -310,7 +312,7 @@ class ModelSection(FallbackSection):
     """Let the provider's server keep the conversation: each request has only what is new (Responses)."""
     background: bool = False
     """Let the provider's server work on when nobody listens; the run survives a restart of the gateway (Responses)."""
-    fallback: tuple[FallbackSection, ...] = ()
+    fallback: tuple[FallbackSection, ...] = Field(default=(), max_length=MOST_FALLBACKS)
     """Models that are asked in turn once this one has failed before anything of its answer was seen."""
 
 

@@ -123,6 +123,14 @@ async def test_endpoints_are_trusted_ones(rules: CallerRules, endpoint: str) -> 
     assert "/tools/0/parameters/url" in wrong_fields(rules, tools=[tool])
 
 
+async def test_an_agent_names_only_so_many_models_in_its_models_place(rules: CallerRules) -> None:
+    eight = read_agent("mine", {"model": {**MODEL, "fallback": [MODEL] * 8}}, rules)
+    assert len(eight.model.fallback) == 8
+    for many in (9, 10_000):
+        wrong = wrong_fields(rules, model={**MODEL, "fallback": [MODEL] * many})
+        assert wrong == {"/model/fallback": "a list has too many entries; use at most 8"}
+
+
 async def test_a_trusted_endpoint_is_taken(rules: CallerRules) -> None:
     made = read_agent("mine", {"model": {**MODEL, "endpoint": "https://api.example.com/v1"}}, rules)
     assert made.model.endpoint == "https://api.example.com/v1"
