@@ -120,6 +120,8 @@ REQUIRED = [
     "agent-api-fuzz",
     "agent-api-frames",
     "agent-api-stock-ui",
+    "agent-api-input-cache",
+    "items-of-a-request",
     "responses-stream",
     "responses-object",
     "fault-any-provider",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gateway.endpoints.fields import Fields
+from gateway.endpoints.fields import Fields, ItemCount
 from gateway.errors import FieldProblem, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
 from gateway.problems import Problem
@@ -151,10 +151,16 @@ class Parameters(Fields):
     A name may be written in snake_case, too: readers of protobuf's JSON accept both.
     """
 
-    def __init__(self, value: JsonObject, at: str = "", problems: list[FieldProblem] | None = None) -> None:
+    def __init__(
+        self,
+        value: JsonObject,
+        at: str = "",
+        problems: list[FieldProblem] | None = None,
+        count: ItemCount | None = None,
+    ) -> None:
         if any("_" in name for name in value):
             value = {**{_camel(name): each for name, each in value.items()}, **value}
-        super().__init__(value, at, problems)
+        super().__init__(value, at, problems, count)
 
     def called(self, name: str) -> str:
         return dotted(self.pointer(name))

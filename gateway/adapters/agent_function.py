@@ -21,7 +21,7 @@ from gateway.adapters.adapter_request import AdapterRequest
 from gateway.adapters.streamed_items import plain_json
 from gateway.agent_api.output import ResponseForm
 from gateway.agent_api.renderer import ResponseRenderer
-from gateway.agent_api.start import StartedResponse, start_response
+from gateway.agent_api.start import StartedResponse, start_parsed
 from gateway.endpoints.requests import end_with_client, parsed_json
 from gateway.errors import UnavailableError
 from gateway.protocol import ProtocolEnvironment, caller_of, request_id_of
@@ -114,7 +114,7 @@ class AgentCall:
         asked = self._question
         body = parsed_json(plain_json(asked.data if isinstance(asked, AdapterRequest) else asked))
         caller, request_id = caller_of(handled), request_id_of(handled)
-        return await start_response(self._environment, caller, self._agent, body, request_id=request_id)
+        return await start_parsed(self._environment, caller, self._agent, body, request_id=request_id)
 
 
 def _handled_now() -> Request:

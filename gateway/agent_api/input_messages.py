@@ -5,7 +5,7 @@ Below: content. Above: request, recognition, which finds those that the thread h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -49,6 +49,25 @@ class ApprovalAnswer:
 
 
 InputMessage: TypeAlias = SaidMessage | ApprovalAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class ReadInput:
+    """The messages of an input: `items` as they were sent, `read` those that say something, `messages` all that they
+    say. `ids` are those of `messages`, `calls` those of the calls in them, `outputs` those of the calls that have an
+    output there. `counted`: how many items the arrays in them have, as far as these were read.
+    """
+
+    items: Sequence[JsonValue] = ()
+    read: tuple[InputMessage, ...] = ()
+    messages: tuple[Message, ...] = ()
+    ids: frozenset[str] = frozenset()
+    calls: frozenset[str] = frozenset()
+    outputs: frozenset[str] = frozenset()
+    counted: int = 0
+
+
+_NOTHING: Final = ReadInput()
 _Reader: TypeAlias = Callable[[AgentApiFields], InputMessage | None]
 
 _ROLES: Final[Mapping[str, Role]] = MappingProxyType(
@@ -57,33 +76,53 @@ _ROLES: Final[Mapping[str, Role]] = MappingProxyType(
 _LONGEST_ID: Final = 256
 
 
-def read_input(body: AgentApiFields) -> tuple[InputMessage, ...]:
-    """The messages of `input`. What is wrong is noted."""
+def read_input(body: AgentApiFields, known: ReadInput | None = None) -> ReadInput:
+    """The messages of `input`. What is wrong is noted. What is `known` is not read again; that changes no result, but
+    the ids of messages that came without one.
+    """
     if body.value.get("input") is None:
         body.missing("input", "an array of messages")
-    read = (_read(message) for message in body.objects("input"))
-    return tuple(_own_ids(_calls_once([message for message in read if message is not None])))
+    given, counted = body.items("input"), body.counted
+    before = known if known is not None and given[: len(known.items)] == known.items else _NOTHING
+    body.count(before.counted)
+    at, start = body.pointer("input"), len(before.items)
+    found = (
+        _usual(item, f"{at}/{place}") or _unusual(body, place, item) for place, item in enumerate(given[start:], start)
+    )
+    calls, ids = set(before.calls), set(before.ids)
+    new = tuple(_own_ids(_calls_once(found, calls), ids))
+    said = [message for each in new for message in _messages_of(each)]
+    outputs = [result.call_id for message in said if (result := message.tool_result) is not None]
+    return ReadInput(
+        given,
+        (*before.read, *new),
+        (*before.messages, *said),
+        frozenset(ids),
+        frozenset(calls),
+        before.outputs.union(outputs),
+        body.counted - counted,
+    )
 
 
-def _calls_once(read: Sequence[InputMessage]) -> list[InputMessage]:
-    """The messages, each call of them once: it is sent as a question, with the answer, and with its output."""
-    seen: set[str] = set()
-    kept: list[InputMessage] = []
+def _calls_once(read: Iterable[InputMessage | None], seen: set[str]) -> Iterator[InputMessage]:
+    """The messages, each call of them once: it is sent as a question, with the answer, and with its output. `seen` are
+    the calls before them, and then all.
+    """
     for message in read:
+        if message is None:
+            continue
         calls = {call.call_id for said in _messages_of(message) for call in said.tool_calls}
         if not calls or not calls <= seen:
-            kept.append(message)
+            yield message
         seen |= calls
-    return kept
 
 
 def _messages_of(message: InputMessage) -> tuple[Message, ...]:
     return message.messages if isinstance(message, SaidMessage) else ()
 
 
-def _own_ids(read: Sequence[InputMessage]) -> Iterator[InputMessage]:
-    """The messages, of which no two have one id."""
-    taken: set[str] = set()
+def _own_ids(read: Iterable[InputMessage], taken: set[str]) -> Iterator[InputMessage]:
+    """The messages, of which no two have one id. `taken` are the ids before them, and then all."""
     for message in read:
         if isinstance(message, SaidMessage):
             if not taken.isdisjoint([each.id for each in message.messages]):
@@ -91,6 +130,31 @@ def _own_ids(read: Sequence[InputMessage]) -> Iterator[InputMessage]:
                 message = SaidMessage(message.at, tuple(said))
             taken.update([each.id for each in message.messages])
         yield message
+
+
+def _usual(item: JsonValue, at: str) -> SaidMessage | None:
+    """The message, if it is a person's or an agent's and one text, as most are: of a long talk there are thousands."""
+    if type(item) is not dict or item.get("type", "message") != "message" or item.get("metadata") is not None:
+        return None
+    role, content, given = item.get("role"), item.get("content"), item.get("id")
+    if type(content) is not list or len(content) != 1 or type(part := content[0]) is not dict:
+        return None
+    text = part.get("text")
+    if part.get("type") != "text" or type(text) is not str or not text or not (given is None or type(given) is str):
+        return None
+    if role == "assistant":
+        return SaidMessage(at, (Message(new_message_id(), "assistant", (TextBlock(text),)),))
+    if role == "user":
+        message_id = given if given and is_id(given) else new_message_id()
+        return SaidMessage(at, (Message(message_id, "user", (TextBlock(text),)),))
+    return None
+
+
+def _unusual(body: AgentApiFields, place: int, item: JsonValue) -> InputMessage | None:
+    if isinstance(item, dict):
+        return _read(body.below(f"input/{place}", item))
+    body.no_object("input", place, item)
+    return None
 
 
 def _read(message: AgentApiFields) -> InputMessage | None:

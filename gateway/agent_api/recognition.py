@@ -10,16 +10,26 @@ answer that is wanted anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
+from typing import Final, TypeAlias
 
 from gateway.frozen import replace
 from gateway.history.recognition import common_beginning
 from gateway.messages import INSTRUCTION_ROLES, Message, ReasoningBlock
 
+Beginning: TypeAlias = Callable[[Sequence[Message], tuple[Message, ...]], tuple[int, int]]
+"""As `common_beginning`."""
+
+_MOST_COMPARED: Final = 100_000  # messages: a thread of nothing but the same words would take minutes
+
 
 def recognise(
-    stored: Sequence[Message], sent: tuple[Message, ...], spare_ids: Mapping[str, str]
+    stored: Sequence[Message],
+    sent: tuple[Message, ...],
+    beginning: Beginning = common_beginning,
+    *,
+    spare_ids: Mapping[str, str],
 ) -> tuple[Message, ...]:
     """The thread as the input says that it is: its own messages in place of their copies, then what is new.
 
@@ -30,10 +40,11 @@ def recognise(
         return sent
     if _is_copy(talk):
         own = _instructions(stored)
-        kept, new = _shared(stored[len(own) :], talk)
+        kept, new = _shared(stored[len(own) :], talk, beginning)
         if new:
-            first = own if not told or _same_words(own, told) else told
-            before = (*first, *stored[len(own) : len(own) + kept])
+            there = stored[len(own) : len(own) + kept]
+            first = own if not told or _same_words(own, told) else _renamed(there, told, spare_ids)
+            before = (*first, *there)
             return (*before, *_renamed(before, _outputs_once(talk[new:]), spare_ids))
     return (*stored, *_renamed(stored, _outputs_once(_unknown(stored, sent)), spare_ids))
 
@@ -52,22 +63,24 @@ def _is_copy(talk: Sequence[Message]) -> bool:
     return bool(answers) and (talk[0].role == "user" or any(message.text for message in answers))
 
 
-def _shared(stored: Sequence[Message], talk: Sequence[Message]) -> tuple[int, int]:
+def _shared(stored: Sequence[Message], talk: tuple[Message, ...], beginning: Beginning) -> tuple[int, int]:
     """How many of the thread's messages stay, and for how many of the talk they stand.
 
     A talk that does not begin as the thread does may be its last part: often the last answer, with a call's output
     behind it. Of several places where that may begin, the one counts from which the most is the same.
     """
-    kept, new = common_beginning(stored, talk)
+    kept, new = beginning(stored, talk)
     if new:
         return kept, new
     first = next(place for place, message in enumerate(talk) if message.role == "user" or message.text)
     if any(message.role != "reasoning" for message in _unknown(stored, talk[:first])):
         return 0, 0
-    best = (0, 0)
+    best, left = (0, 0), _MOST_COMPARED
     for place in reversed(range(len(stored))):
         if not _begins(stored[place], talk[first]):
             continue
+        if (left := left - (len(stored) - place) - (len(talk) - first)) < 0:
+            break
         kept, new = common_beginning(stored[place:], talk[first:])
         if new > best[1] and any(each.role == "assistant" for each in talk[first : first + new]):
             best = place + kept, new
@@ -129,6 +142,8 @@ def _behind_answers(stored: Sequence[Message]) -> list[Message]:
     return list(takewhile(lambda message: message.role == "user", reversed(stored)))
 
 
-def _renamed(before: Sequence[Message], new: Iterable[Message], spare_ids: Mapping[str, str]) -> list[Message]:
-    taken = {message.id for message in before}
+def _renamed(before: Sequence[Message], added: Iterable[Message], spare_ids: Mapping[str, str]) -> list[Message]:
+    new = [*added]
+    taken = {message.id for message in new}
+    taken.intersection_update([message.id for message in before])
     return [replace(message, id=spare_ids[message.id]) if message.id in taken else message for message in new]

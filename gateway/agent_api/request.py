@@ -12,7 +12,7 @@ from typing import Final
 from gateway.agent_api.errors import wrong
 from gateway.agent_api.fields import AgentApiFields
 from gateway.agent_api.generation import read_generation
-from gateway.agent_api.input_messages import InputMessage, is_id, read_input
+from gateway.agent_api.input_messages import ReadInput, is_id, read_input
 from gateway.agent_api.tools import read_tools
 from gateway.messages import JsonValue, ToolSpec, json_kind
 from gateway.wishes.generation import GenerationOptions
@@ -26,7 +26,7 @@ class ProcessRequest:
     for the agent's own. `answers`: how many it asks for.
     """
 
-    input: tuple[InputMessage, ...]
+    input: ReadInput
     tools: tuple[ToolSpec, ...]
     options: GenerationOptions
     run_id: str | None = None
@@ -36,8 +36,8 @@ class ProcessRequest:
     stream: bool = True
 
 
-def read_request(body: JsonValue) -> ProcessRequest:
-    """The request that a body is.
+def read_request(body: JsonValue, known: ReadInput | None = None) -> ProcessRequest:
+    """The request that a body is; `known` as for `read_input`.
 
     Raises:
         InvalidRequestError: 422; it names all wrong fields.
@@ -48,7 +48,7 @@ def read_request(body: JsonValue) -> ProcessRequest:
     names = [_id(fields, name) for name in ("response_id", "id")]
     stream = fields.boolean("stream")
     request = ProcessRequest(
-        read_input(fields),
+        read_input(fields, known),
         read_tools(fields),
         read_generation(fields),
         names[0] or names[1],
@@ -58,7 +58,7 @@ def read_request(body: JsonValue) -> ProcessRequest:
         stream=stream is not False,
     )
     fields.text("user_id")
-    if not request.input and not fields.problems:
+    if not request.input.read and not fields.problems:
         fields.wrong("input", "input says nothing; give it a message with content")
     fields.check()
     return request

@@ -6,8 +6,9 @@ Below: request, recognition, output, protocol. Above: the protocol `agent_api`, 
 from __future__ import annotations
 
 import logging
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -16,7 +17,7 @@ from gateway.access.callers import Caller
 from gateway.agent import AgentDefinition, AgentInput, InputNames, InterruptAnswer
 from gateway.agent_api.errors import wrong
 from gateway.agent_api.ids import new_run_id, new_thread_id
-from gateway.agent_api.input_messages import ApprovalAnswer, InputMessage, SaidMessage
+from gateway.agent_api.input_messages import ApprovalAnswer, InputMessage, ReadInput, SaidMessage
 from gateway.agent_api.mcp_servers import listed_servers
 from gateway.agent_api.output import ORIGIN, EarlierCall, ResponseForm, form_of
 from gateway.agent_api.recognition import recognise
@@ -25,14 +26,18 @@ from gateway.agent_api.settings import AgentApiSettings
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, GatewayError, NotFoundError
 from gateway.events import Interrupt
+from gateway.history.recognition import common_beginning
 from gateway.messages import JsonObject, JsonValue, Message, ToolCall, ToolResult, ToolSpec, new_message_id
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.input_cache import InputCache, KnownInput
 from gateway.protocol.repeated_requests import DIGEST, RepeatWords, begun_before, body_digest
 from gateway.runs.viewer import Viewer
 from gateway.wishes.run_wishes import RunWishes
 
 logger = logging.getLogger(__name__)
 
+_SESSION: Final = re.compile(rb'"session_id": ?"([^"\\]{1,256})"')
+_EDGE: Final = 4096  # bytes at the beginning and at the end of a body where it usually stands
 _NAMES: Final = InputNames(run_id="response_id", answers="input")
 _REPEATED: Final = RepeatWords(
     "the response_id belongs to another request; use a new one for each",
@@ -54,6 +59,30 @@ async def start_response(
     environment: ProtocolEnvironment,
     caller: Caller,
     agent_id: str | None,
+    content: bytes,
+    cache: InputCache[ReadInput],
+    *,
+    request_id: str = "",
+) -> StartedResponse:
+    """As `start_parsed`, of a body in bytes. The `cache` changes no result.
+
+    Raises:
+        GatewayError: as `start_parsed`; InvalidRequestError (400) if it is not strict JSON.
+    """
+    named = _named_session(content)
+    known = cache.find(caller.owner, named)
+    body = known.parsed(content)
+    request = read_request(body, known.read)
+    # without an answer among them the ids that the messages got here might say that a question is an old one
+    if named and isinstance(body, dict) and any(message.role == "assistant" for message in request.input.messages):
+        cache.keep(caller.owner, named, known, request.input, body, content)
+    return await _start(environment, caller, agent_id, body, request, known, request_id)
+
+
+async def start_parsed(
+    environment: ProtocolEnvironment,
+    caller: Caller,
+    agent_id: str | None,
     body: JsonValue,
     *,
     request_id: str = "",
@@ -67,21 +96,44 @@ async def start_response(
         NotFoundError: there is no such agent for the caller.
         ConflictError: the question that it answers is not open, or its call was answered before.
     """
-    request = read_request(body)
+    known = input_cache().find(caller.owner, "")
+    return await _start(environment, caller, agent_id, body, read_request(body), known, request_id)
+
+
+def input_cache() -> InputCache[ReadInput]:
+    """An empty cache for `start_response`."""
+    return InputCache[ReadInput]("input", common_beginning)
+
+
+def _named_session(content: bytes) -> str:
+    """What seems to name the session: only where to look for what is known of it. Empty: nothing does."""
+    found = _SESSION.search(content, 0, _EDGE) or _SESSION.search(content, max(0, len(content) - _EDGE))
+    return "" if found is None else found[1].decode("utf-8", "replace")
+
+
+async def _start(
+    environment: ProtocolEnvironment,
+    caller: Caller,
+    agent_id: str | None,
+    body: JsonValue,
+    request: ProcessRequest,
+    known: KnownInput[ReadInput],
+    request_id: str,
+) -> StartedResponse:
     agent_id = agent_id or environment.default_agent(caller)
     await environment.check_agent(caller, agent_id)
     digest = _digest(agent_id, body) if request.run_id is not None else ""
     if (begun := await _begun_before(environment, caller, request, digest)) is not None:
         return begun
     session = await _session_of(environment, caller, request.thread_id)
-    answers = _answers(request.input, session)
+    answers = _answers(request.input.read, session)
     _check_outputs(request.input, session)
     _check_not_answered(request.input, session)
     _check_outputs_agree(request.input)
     async with environment.agent(caller, agent_id) as agent:
         form = await _form(environment, caller, request, session, agent)
     remembered = {**form.remembered, **({DIGEST: digest} if digest else {})}
-    given = replace(_input(request, session, answers, form), request=remembered, request_id=request_id)
+    given = replace(_input(request, session, answers, form, known), request=remembered, request_id=request_id)
     viewer = await environment.start(caller, agent_id, given, from_first=True)
     if digest:
         form = await _own_form(environment, caller, viewer, form, digest)
@@ -199,13 +251,14 @@ def _no_question(message: ApprovalAnswer, session: _Session) -> GatewayError:
     )
 
 
-def _check_outputs(given: Sequence[InputMessage], session: _Session) -> None:
+def _check_outputs(given: ReadInput, session: _Session) -> None:
     """Refuse outputs of unknown calls. Raises InvalidRequestError."""
-    said_messages = [each for each in given if isinstance(each, SaidMessage)]
-    if not any(message.tool_result for said in said_messages for message in said.messages):
+    if not given.outputs:
         return
     known = set(session.calls)
-    for said in said_messages:
+    for said in given.read:
+        if not isinstance(said, SaidMessage):
+            continue
         for message in said.messages:
             known.update(call.call_id for call in message.tool_calls)
             if (result := message.tool_result) is not None and result.call_id not in known:
@@ -215,30 +268,28 @@ def _check_outputs(given: Sequence[InputMessage], session: _Session) -> None:
                 )
 
 
-def _check_not_answered(given: Sequence[InputMessage], session: _Session) -> None:
+def _check_not_answered(given: ReadInput, session: _Session) -> None:
     """Refuse an input of nothing but outputs whose calls were answered before, where the agent went on with that: it
     would answer its own words. Raises ConflictError.
     """
     last = session.messages[-1] if session.messages else None
-    if (
-        last is None
-        or last.role != "assistant"
-        or last.tool_calls
-        or any(isinstance(each, ApprovalAnswer) for each in given)
-    ):
+    if last is None or last.role != "assistant" or last.tool_calls:
         return
-    said = [message for each in given if isinstance(each, SaidMessage) for message in each.messages]
-    if not all(message.tool_calls or message.tool_result for message in said):
+    if not all(message.tool_calls or message.tool_result for message in given.messages):
         return
-    called = {call.call_id for message in said for call in message.tool_calls} | _answered(said)
+    if any(isinstance(each, ApprovalAnswer) for each in given.read):
+        return
+    called = {call.call_id for message in given.messages for call in message.tool_calls} | given.outputs
     if called <= _answered(session.messages):
         raise ConflictError("the session has the outputs of these calls, and an answer to them", code="call_answered")
 
 
-def _check_outputs_agree(given: Iterable[InputMessage]) -> None:
+def _check_outputs_agree(given: ReadInput) -> None:
     """Refuse two different outputs of one call. Raises InvalidRequestError."""
+    if not given.outputs:
+        return
     outputs: dict[str, ToolResult] = {}
-    for said in given:
+    for said in given.read:
         if not isinstance(said, SaidMessage) or (result := said.messages[0].tool_result) is None:
             continue
         if outputs.setdefault(result.call_id, result) != result:
@@ -295,10 +346,13 @@ def _warnings(request: ProcessRequest, definition: AgentDefinition) -> tuple[str
 
 
 def _input(
-    request: ProcessRequest, session: _Session, answers: tuple[InterruptAnswer, ...], form: ResponseForm
+    request: ProcessRequest,
+    session: _Session,
+    answers: tuple[InterruptAnswer, ...],
+    form: ResponseForm,
+    known: KnownInput[ReadInput],
 ) -> AgentInput:
-    said = (each.messages for each in request.input if isinstance(each, SaidMessage))
-    messages = tuple(message for each in said for message in each)
+    messages = request.input.messages
     spare_ids = defaultdict[str, str](new_message_id)  # each is made once it is needed, and stays
     return AgentInput(
         session.thread_id,
@@ -307,11 +361,12 @@ def _input(
         tools=request.tools,
         answers=answers,
         history="replace",
-        minted_ids=frozenset([message.id for message in messages]),
+        minted_ids=request.input.ids,
         must_answer=bool(answers) and not messages,
         origin=ORIGIN,
         wishes=RunWishes(request.options, model=request.model),
-        recognition=partial(recognise, spare_ids=spare_ids),
+        recognition=partial(known.recognise, how=partial(recognise, spare_ids=spare_ids)),
+        history_cache=known.history,
         names_calls=True,
         names=_NAMES,
     )

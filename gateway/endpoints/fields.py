@@ -6,8 +6,8 @@ Below: errors. Above: the protocols' readers of bodies. null is the same as abse
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import ClassVar, Self, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Final, Self, TypeVar
 
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
@@ -15,8 +15,22 @@ from gateway.wire.json_pointer import escaped
 
 Kind = TypeVar("Kind")
 
+MOST_ITEMS: Final = 10_000
+"""How many objects the arrays of a body may have together: messages, contents, calls, tools. With 1 KB each they are
+the largest body; reading many times as many would keep everybody waiting for seconds.
+"""
+
 _MOST = 2**31 - 1
 _MOST_PROBLEMS = 100  # an error of all would be larger than the body
+
+
+class ItemCount:
+    """The objects in the arrays of a body, as far as they were asked for."""
+
+    __slots__ = ("items",)
+
+    def __init__(self) -> None:
+        self.items = 0
 
 
 class Fields:
@@ -24,11 +38,20 @@ class Fields:
 
     status: ClassVar[int] = 400
 
-    def __init__(self, value: JsonObject, at: str = "", problems: list[FieldProblem] | None = None) -> None:
-        """`at` is the object's JSON pointer in the body; `problems` are those of the object that it stands in."""
+    def __init__(
+        self,
+        value: JsonObject,
+        at: str = "",
+        problems: list[FieldProblem] | None = None,
+        count: ItemCount | None = None,
+    ) -> None:
+        """`at` is the object's JSON pointer in the body; `problems` and `count` are those of the object that it stands
+        in.
+        """
         self.value = value
         self._at = at
         self.problems = [] if problems is None else problems
+        self._count = ItemCount() if count is None else count
 
     def wrong(self, name: str, message: str) -> None:
         """Note that a member is wrong, or missing."""
@@ -44,7 +67,7 @@ class Fields:
 
     def below(self, place: str, value: JsonObject) -> Self:
         """The members of an object that stands deeper, see `wrong_at`."""
-        return type(self)(value, f"{self._at}/{place}", self.problems)
+        return type(self)(value, f"{self._at}/{place}", self.problems, self._count)
 
     def called(self, name: str) -> str:
         """What messages call the member."""
@@ -88,17 +111,47 @@ class Fields:
     def inner(self, name: str) -> Self | None:
         """The members of an object in this one; None: there is none."""
         value = self.object(name)
-        return None if value is None else type(self)(value, self.pointer(name), self.problems)
+        return None if value is None else type(self)(value, self.pointer(name), self.problems, self._count)
 
     def objects(self, name: str) -> Iterator[Self]:
         """The members of each object of an array, as they are asked for. Other items are wrong."""
         kind, at = type(self), self.pointer(name)
-        for place, item in enumerate(self._of(name, list, "an array") or ()):
+        for place, item in enumerate(self.items(name)):
             if isinstance(item, dict):
-                yield kind(item, f"{at}/{place}", self.problems)
+                yield kind(item, f"{at}/{place}", self.problems, self._count)
             else:
-                called = self.called(name)
-                self.wrong_at(f"{escaped(name)}/{place}", f"each of {called} must be an object, not {json_kind(item)}")
+                self.no_object(name, place, item)
+
+    def items(self, name: str) -> Sequence[JsonValue]:
+        """The items of an array; none where they are too many, which is noted: MOST_ITEMS."""
+        given: Sequence[JsonValue] = self._of(name, list, "an array") or ()
+        return given if self.admits(name, len(given)) else ()
+
+    def admits(self, name: str, items: int) -> bool:
+        """Count the items of an array. False: with them they are more than MOST_ITEMS, which is noted."""
+        before = self.counted
+        self.count(items)
+        if before <= MOST_ITEMS < self.counted:
+            beside = f", and what was read before it {before:,}" if before else ""
+            self.wrong(
+                name,
+                f"{self.called(name)} has {items:,} items{beside}; a request may have {MOST_ITEMS:,} in all arrays",
+            )
+        return self.counted <= MOST_ITEMS
+
+    @property
+    def counted(self) -> int:
+        """How many items the arrays of the body have that were read by now."""
+        return self._count.items
+
+    def count(self, items: int) -> None:
+        """Count items that are not read here."""
+        self._count.items += items
+
+    def no_object(self, name: str, place: int, item: JsonValue) -> None:
+        """Note that an item of an array is no object."""
+        called = self.called(name)
+        self.wrong_at(f"{escaped(name)}/{place}", f"each of {called} must be an object, not {json_kind(item)}")
 
     def number(self, name: str, *, least: int = 0, most: int = _MOST) -> int | None:
         value = self.value.get(name)

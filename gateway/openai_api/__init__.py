@@ -13,7 +13,6 @@ metadata.py      what a client notes on a request or a conversation
 media_out.py     media as markdown
 usage.py         the tokens of a run
 routes.py        prefixes, bodies, answers and headers of the routes*
-input_cache.py   what was read and recognised of a conversation's last request*
 api_document.py  the operations in the API document
 
 Chat Completions:

@@ -44,11 +44,14 @@ _ROLES: Final[Mapping[str, Role]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReadItems:
-    """A body's messages behind its leading instructions, and what was read of them. Each call has its result."""
+    """A body's messages behind its leading instructions, and what was read of them. Each call has its result.
+    `counted`: how many items the arrays in them have (Fields.counted).
+    """
 
     items: Sequence[JsonValue]
     messages: tuple[Message, ...]
     call_ids: tuple[str, ...]
+    counted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +135,16 @@ class _Conversation:
             said = "is empty" if given == [] else "is missing" if given is None else f"is {json_kind(given)}"
             body.wrong("messages", f"messages {said}; it must be an array of at least one message")
             return
+        if not body.admits("messages", len(given)):
+            return
         first = next((place for place, item in enumerate(given) if not _is_instruction(item)), len(given))
         leading = self._read(given[:first])
-        start = first
+        start, counted = first, body.counted
         if known is not None and given[first : first + len(known.items)] == known.items:
             self.messages += known.messages
             self.call_ids += known.call_ids
             start += len(known.items)
+            body.count(known.counted)
         leading += self._read(given[start:], start, is_leading=start == first)
         self._refuse_unanswered()
         if not self.messages and not body.problems:
@@ -147,7 +153,8 @@ class _Conversation:
             self.instructions = "\n\n".join(message.text for message in self.messages[:leading] if message.text)
             del self.messages[:leading]
             if leading == first:
-                self.read = ReadItems(given[first:], tuple(self.messages), tuple(self.call_ids))
+                read = body.counted - counted
+                self.read = ReadItems(given[first:], tuple(self.messages), tuple(self.call_ids), read)
 
     def _read(self, given: Sequence[JsonValue], start: int = 0, *, is_leading: bool = True) -> int:
         """Read the messages from a place on; how many of them are leading instructions."""

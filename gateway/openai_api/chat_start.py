@@ -20,10 +20,10 @@ from gateway.openai_api.chat_renderer import ChatForm, form_of
 from gateway.openai_api.chat_request import ChatRequest, ReadItems, read_chat_request
 from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.ids import new_run_id, new_thread_id, place_of
-from gateway.openai_api.input_cache import InputCache, KnownInput
 from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object, header_text
 from gateway.openai_api.settings import ChatSettings
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.input_cache import InputCache, KnownInput
 from gateway.protocol.repeated_requests import DIGEST, begun_before, body_digest
 from gateway.runs.viewer import Viewer
 

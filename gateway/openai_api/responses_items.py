@@ -64,11 +64,14 @@ class ApprovalItem:
 
 @dataclass(frozen=True, slots=True)
 class ReadInput:
-    """The items of a body, and what was read of each. `plain` are the messages of those up to the first that is not."""
+    """The items of a body, and what was read of each. `plain` are the messages of those up to the first that is not.
+    `counted`: how many they are, with those of the arrays in them (Fields.counted).
+    """
 
     items: Sequence[JsonValue]
     read: tuple[InputItem, ...]
     plain: tuple[Message, ...] = ()
+    counted: int = 0
 
 
 InputItem: TypeAlias = SaidItem | ReferenceItem | ApprovalItem
@@ -94,7 +97,12 @@ def read_input(fields: OpenAIFields, name: str = "input", known: ReadInput | Non
         fields.wrong(name, f"{name} must be a string or an array of items, not {json_kind(value)}")
         return ()
     at, given = fields.pointer(name), value or []
-    before = known.read if known is not None and given[: len(known.items)] == known.items else ()
+    if not fields.admits(name, len(given)):
+        return ()
+    before: tuple[InputItem, ...] = ()
+    if known is not None and given[: len(known.items)] == known.items:
+        before = known.read
+        fields.count(known.counted - len(known.items))
     items = (
         _usual(item, f"{at}/{place}") or _unusual(fields, name, place, item)
         for place, item in enumerate(given[len(before) :], len(before))

@@ -25,7 +25,7 @@ from gateway.wishes.run_wishes import RunWishes, WishedLimits
 @dataclass(frozen=True, slots=True)
 class ResponsesRequest:
     """A request. `echoed` are the members of its Response that repeat it. `conversation`: the thread's id. `encrypted`:
-    the client wants reasoning items with `encrypted_content`.
+    the client wants reasoning items with `encrypted_content`. `counted` as in ReadInput.
     """
 
     model: str
@@ -39,6 +39,7 @@ class ResponsesRequest:
     background: bool = False
     stream: bool = False
     encrypted: bool = False
+    counted: int = 0
 
 
 _TRUNCATIONS: Final[Mapping[str, str]] = MappingProxyType({each: each for each in ("auto", "disabled")})
@@ -58,6 +59,7 @@ def read_request(body: JsonObject, known: ReadInput | None = None) -> ResponsesR
     fields = OpenAIFields(body)
     model = fields.required("model", filled=True)
     items = read_input(fields, known=known)
+    counted = fields.counted
     specs = read_tools(fields)
     allowed, choice = read_tool_choice(fields, specs)
     wishes = RunWishes(
@@ -80,6 +82,7 @@ def read_request(body: JsonObject, known: ReadInput | None = None) -> ResponsesR
         background=wishes.detached,
         stream=bool(fields.boolean("stream")),
         encrypted=ENCRYPTED in read_includes(fields),
+        counted=counted,
     )
     _check_rest(fields, request)
     fields.check()

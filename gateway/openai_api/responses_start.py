@@ -19,7 +19,6 @@ from gateway.history.model_view import open_calls
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.ids import item_id, new_run_id, new_thread_id, place_of
-from gateway.openai_api.input_cache import InputCache, KnownInput
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
 from gateway.openai_api.responses_chain import Chain, check_outputs, find_chain
 from gateway.openai_api.responses_items import ApprovalItem, ReadInput, SaidItem, plain_messages
@@ -30,6 +29,7 @@ from gateway.openai_api.responses_resource import ORIGIN, EarlierCall, ResponseF
 from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object
 from gateway.openai_api.settings import ResponsesSettings
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.input_cache import InputCache, KnownInput
 from gateway.protocol.repeated_requests import DIGEST, begun_before, body_digest
 from gateway.runs.viewer import Viewer
 
@@ -88,7 +88,7 @@ async def start_response(
         return StartedResponse(viewer, form_of(record), request.stream, seal)
     chain = await find_chain(environment, caller, request)
     if named and not goes_behind and isinstance(given := body.get("input"), list):
-        cache.keep(caller.owner, named, known, ReadInput(given, request.items, plain), body, content)
+        cache.keep(caller.owner, named, known, ReadInput(given, request.items, plain, request.counted), body, content)
     said = await _said(environment, caller, request, chain, plain)
     settings = environment.protocol_settings(caller, ResponsesSettings)
     form = _form(request, run_id, new_thread_id(key and run_id), environment.now(), settings, said.earlier)

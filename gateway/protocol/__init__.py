@@ -8,6 +8,7 @@ thread_access.py   threads, their messages and versions
 agent_access.py    agents and tools
 caller_access.py   who may what, what counts; documents
 repeated_requests.py   the run that an earlier copy of a request began
+input_cache.py     what was read and recognised of a conversation's last request
 protocol_settings.py   what the operator decides for a protocol, as it holds for each caller
 
 Below: the runner, access; endpoints, of which a protocol finds here what it needs. Above: the protocols, their rooms.

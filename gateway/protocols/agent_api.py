@@ -16,7 +16,7 @@ from gateway.agent_api.api_document import agent_api_document
 from gateway.agent_api.renderer import HEARTBEAT, ResponseRenderer
 from gateway.agent_api.routes import agent_api_error_form
 from gateway.agent_api.settings import AGENT_API_SECTION, AgentApiSettings
-from gateway.agent_api.start import StartedResponse, start_response
+from gateway.agent_api.start import StartedResponse, input_cache, start_response
 from gateway.agent_api.stored import StoredResponses, no_such_frame
 from gateway.endpoints.answers import json_response, run_headers
 from gateway.endpoints.requests import end_with_client, whole_number
@@ -27,7 +27,7 @@ from gateway.protocol import (
     WireProtocol,
     caller_of,
     path_id,
-    read_json,
+    read_body,
     request_id_of,
 )
 from gateway.renderer import rendered_body, rendered_stream
@@ -37,6 +37,7 @@ class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
         self._stored = StoredResponses(environment)
+        self._cache = input_cache()
 
     async def process(self, request: Request) -> Response:
         """With the default agent."""
@@ -46,8 +47,10 @@ class _Endpoints:
         return await self._process(request, path_id(request, "agent_id"))
 
     async def _process(self, request: Request, agent_id: str | None) -> Response:
-        caller, body = caller_of(request), await read_json(request)
-        started = await start_response(self._environment, caller, agent_id, body, request_id=request_id_of(request))
+        caller, content = caller_of(request), await read_body(request)
+        started = await start_response(
+            self._environment, caller, agent_id, content, self._cache, request_id=request_id_of(request)
+        )
         try:
             return await self._answer(request, caller, started)
         except BaseException:

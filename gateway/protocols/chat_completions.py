@@ -17,10 +17,10 @@ from gateway.openai_api.chat_history import common_beginning
 from gateway.openai_api.chat_renderer import ChatChunks, ChatCompletion
 from gateway.openai_api.chat_request import ReadItems
 from gateway.openai_api.chat_start import start_chat
-from gateway.openai_api.input_cache import InputCache
 from gateway.openai_api.routes import answer_with_body, openai_error_form, openai_routes
 from gateway.openai_api.settings import CHAT_SECTION
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, request_id_of
+from gateway.protocol.input_cache import InputCache
 from gateway.renderer import rendered_stream
 
 

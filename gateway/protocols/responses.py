@@ -15,7 +15,6 @@ from gateway.access.callers import Caller
 from gateway.endpoints.answers import json_response, run_headers
 from gateway.endpoints.requests import read_body
 from gateway.openai_api.api_document import openai_api, openai_operation
-from gateway.openai_api.input_cache import InputCache
 from gateway.openai_api.responses_history import common_beginning
 from gateway.openai_api.responses_items import ReadInput
 from gateway.openai_api.responses_renderer import ResponseBody, ResponsesRenderer
@@ -28,6 +27,7 @@ from gateway.openai_api.routes import (
 )
 from gateway.openai_api.settings import RESPONSES_SECTION
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, request_id_of
+from gateway.protocol.input_cache import InputCache
 from gateway.renderer import rendered_stream
 from gateway.store import RunStatus
 

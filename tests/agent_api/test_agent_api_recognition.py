@@ -28,7 +28,7 @@ NEW = said("n1", "user", "thanks")
 
 
 def recognised(stored: tuple[Message, ...], *sent: Message) -> tuple[Message, ...]:
-    return recognise(stored, sent, {message.id: f"spare {message.id}" for message in sent})
+    return recognise(stored, sent, spare_ids={message.id: f"spare {message.id}" for message in sent})
 
 
 def copies(*messages: Message) -> list[Message]:

@@ -54,7 +54,7 @@ def read(*messages: JsonValue, **more: JsonValue) -> ProcessRequest:
 
 
 def read_messages(*messages: JsonValue) -> list[Message]:
-    return [each for one in read(*messages).input if isinstance(one, SaidMessage) for each in one.messages]
+    return [each for one in read(*messages).input.read if isinstance(one, SaidMessage) for each in one.messages]
 
 
 def read_block(content: JsonValue) -> ContentBlock:
@@ -125,7 +125,7 @@ def test_what_the_gateway_said_beside_its_answers_says_nothing_when_it_comes_bac
     question = said(data(id="i1", name="pay", arguments="{}", server_label="gateway"), kind="mcp_approval_request")
     answer = said(data(approval_request_id="i1", approve=True, reason="ok"), kind="mcp_approval_response")
     request = read({"type": "heartbeat"}, {"type": "error", "code": "x", "message": "y"}, question, answer)
-    assert request.input == (ApprovalAnswer("/input/3", "i1", approve=True, reason="ok"),)
+    assert request.input.read == (ApprovalAnswer("/input/3", "i1", approve=True, reason="ok"),)
 
 
 def test_a_question_that_comes_back_is_its_call_once() -> None:

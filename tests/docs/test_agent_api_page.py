@@ -62,7 +62,7 @@ def test_the_answers_to_calls_and_questions_are_requests() -> None:
         snippet("docs/agent_api.md", "json", "mcp_approval_response"),
     )
     bodies = [json.loads(each) for each in given]
-    output, answer = (read_request(body).input[0] for body in bodies)
+    output, answer = (read_request(body).input.read[0] for body in bodies)
     assert isinstance(output, SaidMessage)
     assert isinstance(answer, ApprovalAnswer)
     assert all(AgentRequest.model_validate(body) for body in bodies)

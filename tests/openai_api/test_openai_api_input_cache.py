@@ -18,9 +18,9 @@ from gateway.errors import InvalidRequestError
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult, new_message_id
 from gateway.openai_api import chat_history, responses_history
 from gateway.openai_api.chat_request import ChatRequest, ReadItems, read_chat_request
-from gateway.openai_api.input_cache import LIMIT_BYTES, CommonBeginning, InputCache, KnownInput
 from gateway.openai_api.responses_items import ReadInput, SaidItem, plain_messages
 from gateway.openai_api.responses_request import ResponsesRequest, read_request
+from gateway.protocol.input_cache import LIMIT_BYTES, CommonBeginning, InputCache, KnownInput
 from tests.word_samples import REPEATABLE
 
 SYSTEM = {"role": "system", "content": "Be brief."}

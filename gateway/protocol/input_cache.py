@@ -1,8 +1,8 @@
 """Keeps what was read of a conversation's last request, and what of it was recognised, so that the next request pays
 for what is new.
 
-Below: the history's cache. Above: chat_start, responses_start, which say how their protocol recognises. A client sends
-its whole conversation with every request. Where the bytes of its items begin as they did before, these are not parsed
+Below: the history's cache. Above: the rooms of protocols whose clients send their whole conversation with every
+request; they say how they recognise it. Where the bytes of its items begin as they did before, these are not parsed
 again. Where the items do, the objects that were read then stand for them. So they, and the thread's messages, are
 compared by identity. The result is the same without any of it.
 """
@@ -25,6 +25,10 @@ CommonBeginning: TypeAlias = Callable[[Sequence[Message], Sequence[Message], tup
 """How many of the thread's messages are recognised, and for how many of the sent ones they stand. What is before the
 given places is recognised already, ends with a person's message, and shares no call with the rest.
 """
+KnownBeginning: TypeAlias = Callable[[Sequence[Message], tuple[Message, ...]], tuple[int, int]]
+"""The same, from the first place on; it looks up what was recognised before."""
+Recogniser: TypeAlias = Callable[[Sequence[Message], tuple[Message, ...], KnownBeginning], tuple[Message, ...]]
+"""The thread as a client's messages say that it is, its own messages in place of their copies."""
 _Key: TypeAlias = tuple[str, str]
 
 LIMIT_BYTES: Final = 64 * 1024 * 1024
@@ -45,9 +49,16 @@ _Read = TypeVar("_Read", bound=ReadBefore)
 
 
 class _Recognition(NamedTuple):
-    """The thread's messages and the sent ones, and what stands for the latter; the calls in all of them."""
+    """The thread's messages and the sent ones, and the thread that they make."""
 
     stored: Sequence[Message]
+    sent: tuple[Message, ...]
+    result: tuple[Message, ...]
+
+
+class _Ended(NamedTuple):
+    """Sent messages that the next request may go on from, and the thread's that stand for them; the calls in both."""
+
     sent: tuple[Message, ...]
     result: tuple[Message, ...]
     calls: frozenset[str]
@@ -60,8 +71,17 @@ class _Written(NamedTuple):
     items: Sequence[JsonValue]
 
 
-_NOTHING: Final = _Recognition((), (), (), frozenset())
+_NOT_ASKED: Final = _Recognition((), (), ())
+_NOTHING: Final = _Ended((), (), frozenset())
 _UNWRITTEN: Final = _Written(b"", ())
+
+
+def known_and_new(
+    stored: Sequence[Message], sent: tuple[Message, ...], beginning: KnownBeginning
+) -> tuple[Message, ...]:
+    """The sent messages, with the thread's own in place of the beginning that is a copy of them."""
+    known, new = beginning(stored, sent)
+    return (*stored[:known], *sent[new:])
 
 
 class KnownInput(Generic[_Read]):
@@ -74,8 +94,8 @@ class KnownInput(Generic[_Read]):
         self._member = member
         self._common_beginning = common_beginning
         self._written = _UNWRITTEN
-        self._last = _NOTHING
-        self._ended = _NOTHING  # the last whose end the next request may go on from
+        self._last = _NOT_ASKED
+        self._ended = _NOTHING
 
     def parsed(self, content: bytes) -> JsonValue:
         """As `requests.parsed_json`."""
@@ -94,13 +114,16 @@ class KnownInput(Generic[_Read]):
                 return body
         return parsed_json(content)
 
-    def recognise(self, stored: Sequence[Message], sent: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The sent messages, with the thread's own in place of their copies. A run asks several times before it
-        begins.
-        """
+    def recognise(
+        self, stored: Sequence[Message], sent: tuple[Message, ...], how: Recogniser = known_and_new
+    ) -> tuple[Message, ...]:
+        """What `how` makes of these messages. A run asks several times before it begins; `sent` is its own."""
         last = self._last
-        if sent is last.sent and stored == last.stored:
-            return last.result
+        if sent is not last.sent or stored != last.stored:
+            last = self._last = _Recognition(stored, sent, how(stored, sent, self._beginning))
+        return last.result
+
+    def _beginning(self, stored: Sequence[Message], sent: tuple[Message, ...]) -> tuple[int, int]:
         before = self._ended
         if stored[: len(before.result)] != before.result or sent[: len(before.sent)] != before.sent:
             before = _NOTHING
@@ -108,11 +131,11 @@ class KnownInput(Generic[_Read]):
         if not calls.isdisjoint(before.calls):
             before, calls = _NOTHING, _calls(stored) | _calls(sent)
         known, new = self._common_beginning(stored, sent, (len(before.result), len(before.sent)))
-        found = self._last = _Recognition(stored, sent, (*stored[:known], *sent[new:]), calls | before.calls)
+        result = (*stored[:known], *sent[new:])
         is_whole = known == len(stored) and all(message.role == "user" for message in sent[new:])
-        if is_whole and sent and sent[-1].role == found.result[-1].role == "user":
-            self._ended = found
-        return found.result
+        if is_whole and sent and sent[-1].role == result[-1].role == "user":
+            self._ended = _Ended(sent, result, calls | before.calls)
+        return known, new
 
     def keep(self, read: _Read, body: JsonObject, content: bytes) -> None:
         """Take in what was read of a request."""
