@@ -21,7 +21,7 @@ from gateway.messages import INSTRUCTION_ROLES, Message, ReasoningBlock
 Beginning: TypeAlias = Callable[[Sequence[Message], tuple[Message, ...]], tuple[int, int]]
 """As `common_beginning`."""
 
-_MOST_COMPARED: Final = 100_000  # messages: a thread of nothing but the same words would take minutes
+_MOST_COMPARED: Final = 50_000  # messages: a thread of nothing but the same words would take minutes
 
 
 def recognise(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+
 import pytest
 
 from gateway.agent_api.recognition import recognise
@@ -139,3 +141,13 @@ def test_an_answer_that_says_the_same_words_as_earlier_ones_is_the_last_one() ->
     )
     stored = (*earlier, *CALLS)
     assert recognised(stored, *ANSWER, *OUTPUTS) == (*stored, *OUTPUTS)
+
+
+def test_a_thread_of_nothing_but_the_same_words_is_soon_looked_through() -> None:
+    stored = (said("s", "user", "first"), *(said(f"s{place}", "user", "again") for place in range(1_000)))
+    talk = [said(f"t{place}", "user", "again") for place in range(1_001)]
+    with cProfile.Profile() as profile:
+        found = recognised(stored, *talk, said("t", "assistant", "Something else."))
+    assert found[: len(stored)] == stored
+    calls = sum(entry.callcount for entry in profile.getstats())
+    assert calls < 1_000_000, "comparing it from each of its messages on takes many times as many"
