@@ -309,6 +309,11 @@ class Raw:
 # --- how a run ends ----------------------------------------------------------------------------------------------
 
 
+def approval_id(call_id: str) -> str:
+    """The id of the question whether a call may run."""
+    return f"int-{call_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class Interrupt:
     """A question to a person that ended the run. A later request on the thread answers it by `id`.

@@ -31,6 +31,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
+    approval_id,
 )
 from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
 from gateway.runs.endings import Terminal, terminal_of
@@ -106,7 +107,7 @@ def _block(message: Message, block: ContentBlock, executor: Executor, *, asks: b
 def _end(record: RunRecord, pending: tuple[ToolCall, ...], asked: Sequence[ToolCall]) -> Terminal:
     match record.status:
         case RunStatus.INTERRUPTED:
-            questions = tuple(Interrupt(call.call_id, "tool_call", "", call.call_id) for call in asked)
+            questions = tuple(Interrupt(approval_id(call.call_id), "tool_call", "", call.call_id) for call in asked)
             return RunFinished(Interrupted(questions, pending), record.usage)
         case RunStatus.COMPLETED:
             return RunFinished(Completed(pending), record.usage)

@@ -22,6 +22,7 @@ from gateway.events import (
     Outcome,
     ToolCallStarted,
     ToolReturned,
+    approval_id,
 )
 from gateway.frozen import replace
 from gateway.history.model_view import open_calls
@@ -221,7 +222,7 @@ class ToolTurns:
         if not may_approve(self._context.owner, self._context.approvals[call.name]):
             message, metadata = f"The tool {call.name!r} waits for somebody else's approval.", dict(_OTHERS_APPROVE)
         return Interrupt(
-            f"int-{call.call_id}",
+            approval_id(call.call_id),
             "tool_call",
             message,
             call.call_id,

@@ -358,6 +358,14 @@ async def held_up(a2a: A2AScene, store: SlowToBegin, context_id: str) -> AsyncGe
             store.free.set()
 
 
+async def test_a_task_whose_log_is_gone_still_takes_the_answer_that_it_waits_for(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        waiting = await _waiting(a2a)
+        assert await a2a.gateway.application.store.remove_logs(finished_before=1e12)
+        ended = (await a2a.call("SendMessage", said("approve", taskId=waiting["id"])))["task"]
+    assert (ended["id"], state_of(ended), "refunded" in words_of(ended)) == (waiting["id"], "COMPLETED", True)
+
+
 class SlowToBegin:
     """A store that lets no run begin while `free` is not set."""
 
