@@ -53,6 +53,8 @@ run: .venv/run-stamp
 test: .venv/dev-stamp $(CLIENTS) $(PAGE)
 	@$(MAKE) --no-print-directory check
 	@$(USE_NODE); cd web-demo && npm test
+	@# so that not every gateway that a test starts compiles itself, where PYTHONDONTWRITEBYTECODE is set
+	@$(BIN)/python -m compileall -q gateway
 	$(PYTEST) $(PYTEST_ARGS)
 
 # CopilotKit, assistant-ui and Microsoft's client; openai-agents, LangChain, litellm, the Vercel AI SDK and OpenAI's
