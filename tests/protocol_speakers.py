@@ -210,8 +210,9 @@ async def _ask_responses_body(gateway: GatewayClient, question: Question) -> Tol
 async def _ask_responses_later(gateway: GatewayClient, question: Question) -> Told:
     """What a client is told that asks for the Response once it is there."""
     body, run_id = _responses_body(question, stream=False), new_run_id("resp_", question.id)
-    await whole(gateway, "/v1/responses", body, question, run_id)
-    return told_by_response(await gateway.get(f"/v1/responses/{run_id}"))
+    later = f"/v1/responses/{run_id}"
+    await whole(gateway, "/v1/responses", body, question, run_id, said_at=later)
+    return told_by_response(await gateway.get(later))
 
 
 def told_by_responses_stream(events: Sequence[Mapping[str, Any]]) -> Told:
