@@ -29,7 +29,9 @@ from gateway.store import Page, RunFilter, RunRecord, RunStatus
 _USUAL_PAGE: Final = 50
 _LONGEST_PAGE: Final = 100
 _MOST_LOOKED_AT: Final = 500
-"""Of the tasks that a page is looked for in, the next page goes on behind them; and of those that are counted."""
+"""Of the tasks that a page is looked for in. The next page goes on behind them."""
+_MOST_COUNTED: Final = 100
+"""Of those that are looked at for a number alone: each costs as much as one that is shown."""
 _UNSPECIFIED: Final = ("", "TASK_STATE_UNSPECIFIED")
 _STEM: Final = len(new_task_id("x"))
 _STATUSES: Final[Mapping[TaskState, frozenset[RunStatus]]] = MappingProxyType(
@@ -91,8 +93,9 @@ class TaskList:
         """How many tasks there are from there on; those too many to be looked at are counted as they may be."""
         found = 0
         while cursor is not None:
-            rows, count = await self._rows(asked, wanted, _LONGEST_PAGE, cursor)
-            if looked_at >= _MOST_LOOKED_AT:
+            left = max(1, _MOST_COUNTED - looked_at)
+            rows, count = await self._rows(asked, wanted, left, cursor)
+            if looked_at >= _MOST_COUNTED:
                 return found + count - looked_at
             shown = [await self._task(asked, task_of(record), wanted) for record in rows.items]
             found += len(shown) - shown.count(None)

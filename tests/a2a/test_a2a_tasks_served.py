@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.a2a import task_list
 from gateway.store import Store
 from tests.a2a_scene import DEFAULT, A2AScene, a2a_gateway, of_agent, results, said, sent, state_of, words_of
 from tests.openai_scene import AGENTS, REFUNDER, WORDS
@@ -168,6 +169,21 @@ async def test_a_list_of_one_state_counts_it_exactly_on_each_page(tmp_path: Path
         ]
     assert [{page["totalSize"] for page in pages} for pages in lists] == [{3}, {3}]
     assert [len(_ids(pages)) for pages in lists] == [3, 3]
+
+
+async def test_tasks_too_many_to_look_at_are_counted_as_they_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_list, "_MOST_COUNTED", 3)
+    weather = of_agent("weather")
+    tools = {"tools": [{"name": "get_weather", "parameters": {"type": "object"}}]}
+    async with a2a_gateway(tmp_path) as a2a:
+        for _ in range(3):
+            await a2a.call("SendMessage", said("weather", metadata=tools), to=weather)
+            await a2a.call("SendMessage", said("hello"), to=weather)
+        pages = await _listed(a2a, to=weather, pageSize=1, status="TASK_STATE_COMPLETED")
+    assert [page["totalSize"] for page in pages] == [5, 5, 5, 5], "one that waits was seen among the newest three"
+    assert len(_ids(pages)) == 3
 
 
 async def test_a_task_that_another_protocol_answered_is_listed_by_its_state(tmp_path: Path) -> None:
