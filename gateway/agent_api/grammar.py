@@ -42,6 +42,7 @@ _UNNUMBERED: Final = b"data: {%b}\n\n"
 
 # Bodies, and the frames of those that are not needed again.
 _RESPONSE: Final = b'"object":"response","status":"%b"%b,"output":%b%b'
+_RESPONSE_FRAME: Final = _FRAME.replace(b"%b", _RESPONSE)
 _MESSAGE: Final = b'"object":"message","status":"%b"%b'
 _CONTENT: Final = b'"object":"content","status":"%b","type":"%b","index":%d,"delta":%b,"msg_id":%b%b'
 _DATA: Final = b'"object":"content","status":"%b","type":"data","index":0,"delta":false,"msg_id":%b,"data":%b'
@@ -82,6 +83,17 @@ class ResponseState:
     def ended(self) -> bool:
         return self._ending is not None
 
+    def begin(self) -> tuple[Frame, Frame]:
+        """The first two frames: `created`, `in_progress`.
+
+        Raises:
+            ProtocolStateError: it is created already.
+        """
+        self._expect("created")
+        self.status, number, said = "in_progress", self.frames, (self._members, self._output(), b"")
+        self.frames = number + 2
+        return _RESPONSE_FRAME % (number, b"created", *said), _RESPONSE_FRAME % (number + 1, b"in_progress", *said)
+
     def created(self) -> Frame:
         """The first frame.
 
@@ -113,7 +125,7 @@ class ResponseState:
         if status not in _NEXT["in_progress"]:
             raise ProtocolStateError(f"a response ends as one of {', '.join(_NEXT['in_progress'])}, and not {status!r}")
         left = [message for message in self.messages.values() if not message.ended]
-        if status == "completed" and left and self.status == "in_progress":
+        if left and status == "completed" and self.status == "in_progress":
             raise ProtocolStateError(f"the response's message {left[0].id} is open: complete it first")
         self._expect(status)
         for message in left:
@@ -139,7 +151,7 @@ class ResponseState:
 
     def value(self, status: str) -> JsonObject:
         """It as it is now, with all of its messages."""
-        return read(_UNNUMBERED % self._body(status))
+        return read(_UNNUMBERED % (_RESPONSE % (status.encode(), self._members, self._output(), b"")))
 
     def take(self) -> int:
         """The number of the next frame."""
@@ -162,41 +174,24 @@ class ResponseState:
 
     def _frame(self, status: str, members: Body = b"") -> Frame:
         self.status = status
-        return _FRAME % (self.take(), self._body(status, members))
+        return _RESPONSE_FRAME % (self.take(), status.encode(), self._members, self._output(), members)
 
-    def _body(self, status: str, members: Body = b"") -> Body:
-        output = _array([message.last or message.body() for message in self.messages.values()])
-        return _RESPONSE % (status.encode(), self._members, output, members)
+    def _output(self) -> bytes:
+        return _array([message.last or message.body() for message in self.messages.values()])
 
 
 class MessageState:
     """One message of a response. `kind` is its `type`. `named` is its id as JSON."""
 
-    __slots__ = (
-        "_head",
-        "_members",
-        "_number",
-        "_response",
-        "_status",
-        "contents",
-        "ended",
-        "id",
-        "kind",
-        "last",
-        "named",
-        "role",
-    )
+    _members: Body = b""
+    _status = ""
+    _number: int | None = None  # of its last frame
+    last: Body | None = None  # how its response shows it, once it has ended
+    ended = False
 
     def __init__(self, response: ResponseState, message_id: str, kind: str, role: str) -> None:
         self._response = response
-        self._members: Body = b""
-        self._status = ""
-        self._number: int | None = None  # of its last frame
-        self.last: Body | None = None  # how its response shows it, once it has ended
         self.id = message_id
-        self.kind = kind
-        self.role = role
-        self.ended = False
         self.contents: dict[int, ContentState] = {}  # by index, in its order
         self.named = named = written(message_id)
         self._head = b',"id":%b,"type":"%b","role":"%b"' % (named, kind.encode(), role.encode())
@@ -331,8 +326,6 @@ class DataMessage(MessageState):
     another message gives, in fewer steps.
     """
 
-    __slots__ = ("_data",)
-
     def told(self, data: bytes) -> tuple[Frame, ...]:
         """All of its frames: opened, the content completed, closed."""
         return self.opened(), *self.finish(data)
@@ -369,31 +362,18 @@ class DataMessage(MessageState):
 class ContentState:
     """One content of a message. `parts` are the pieces of a text or a refusal."""
 
-    __slots__ = (
-        "_began",
-        "_last",
-        "_message",
-        "_number",
-        "_response",
-        "_status",
-        "_value",
-        "ended",
-        "index",
-        "kind",
-        "parts",
-    )
+    _value: Body | None = None  # where it has no `parts`; None: nothing yet
+    _status = "in_progress"
+    _began = False
+    _last: Body | None = None  # how its message shows it, from its end to the message's
+    _number: int | None = None  # of its last frame
+    ended = False
 
     def __init__(self, response: ResponseState, message: MessageState, kind: str, index: int) -> None:
         self._response = response
         self._message = message
-        self._value: Body = b',"%b":""' % kind.encode() if kind in _TEXTS else b""  # where it has no `parts`
-        self._status = "in_progress"
-        self._began = False
-        self._last: Body | None = None  # how its message shows it, from its end to the message's
-        self._number: int | None = None  # of its last frame
         self.kind = kind
         self.index = index
-        self.ended = False
         self.parts: list[str] = []
 
     def delta(self, piece: str | JsonObject) -> Frame:
@@ -483,6 +463,8 @@ class ContentState:
     def _said(self) -> Body:
         if self.parts:
             return text_said(self.kind, "".join(self.parts))
+        if self._value is None:
+            return text_said(self.kind, "") if self.kind in _TEXTS else b""
         return self._value
 
     def _shown(self) -> Frame:
@@ -551,8 +533,9 @@ def _frame(number: int | None, body: Body) -> Frame:
 
 def _more(members: Mapping[str, JsonValue]) -> Body:
     """Members that follow others; what is None is left out."""
-    given = {name: value for name, value in members.items() if value is not None}
-    return b"," + written(given)[1:-1] if given else b""
+    if None in members.values():
+        members = {name: value for name, value in members.items() if value is not None}
+    return b",%b" % written(members)[1:-1] if members else b""
 
 
 def _array(objects: Sequence[Body]) -> bytes:

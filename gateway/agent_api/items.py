@@ -14,7 +14,6 @@ from gateway.agent_api.grammar import (
     DataMessage,
     Frame,
     MessageState,
-    text_said,
     text_written,
     value_said,
     written,
@@ -44,13 +43,10 @@ class Item:
     `waits`: it has a place among what is shown. `ending` is there once it is known how it ended.
     """
 
-    __slots__ = ("ending", "message_kind", "turn", "waits")
-
-    def __init__(self, message_kind: str) -> None:
-        self.message_kind = message_kind
-        self.turn = 0
-        self.waits = False
-        self.ending: Ending | None = None
+    message_kind = "message"
+    turn = 0
+    waits = False
+    ending: Ending | None = None
 
 
 class Part(Item):
@@ -58,13 +54,9 @@ class Part(Item):
     being shown.
     """
 
-    __slots__ = ("content", "content_kind", "message")
-
-    def __init__(self, content_kind: str, message_kind: str) -> None:
-        super().__init__(message_kind)
-        self.content_kind = content_kind
-        self.content: ContentState | None = None
-        self.message: MessageState | None = None
+    content_kind: str
+    content: ContentState | None = None
+    message: MessageState | None = None
 
     def show(self, message: MessageState) -> Frame | None:
         """It becomes the message's next content. The content's first frame, where it has one of its own here."""
@@ -83,7 +75,6 @@ class Part(Item):
 class Whole(Item):
     """A message of its own, with one content of data."""
 
-    __slots__ = ()
     role = "assistant"
     call_id = ""
 
@@ -99,21 +90,21 @@ class Whole(Item):
 class Words(Part):
     """A text, a refusal or reasoning. `parts` are the deltas that have come; who shows it writes their frames."""
 
-    __slots__ = ("_replacement", "message_id", "parts")
+    _replacement: str | None = None
 
     def __init__(self, message_id: str, content_kind: str, message_kind: str = "message") -> None:
-        super().__init__(content_kind, message_kind)
         self.message_id = message_id
+        self.content_kind = content_kind
+        self.message_kind = message_kind
         self.parts: list[str] = []
-        self._replacement: str | None = None
 
     def take_back(self, text: str) -> None:
         """It should not have been shown: the text replaces it."""
         self._replacement = text
 
     def value(self) -> Body:
-        text = encodable("".join(self.parts)) if self._replacement is None else self._replacement
-        return text_said(self.content_kind, text)
+        text = "".join(self.parts) if self._replacement is None else self._replacement
+        return b',"%b":%b' % (self.content_kind.encode(), text_written(text))
 
     def _first(self, content: ContentState) -> None:
         content.parts.append("".join(self.parts) if self._replacement is None else self._replacement)
@@ -123,11 +114,8 @@ class Words(Part):
 class Medium(Part):
     """A medium that the model made."""
 
-    __slots__ = ("_value",)
-
     def __init__(self, block: MediaBlock) -> None:
-        kind, self._value = medium_content(block)
-        super().__init__(kind, "message")
+        self.content_kind, self._value = medium_content(block)
 
     def take_back(self, text: str) -> None:
         """It should not have been shown: the text replaces it."""
@@ -145,33 +133,20 @@ class Call(Whole):
     it: the beginning of a JSON object.
     """
 
-    __slots__ = (
-        "_length",
-        "_message",
-        "_parts",
-        "_shown",
-        "_text",
-        "_written",
-        "call_id",
-        "executor",
-        "name",
-        "named",
-        "server",
-    )
+    _message: DataMessage | None = None
+    _length = _shown = 0
+    _text: str | None = None
+    _written = b""  # its data with that text
 
     def __init__(self, call_id: str, name: str, server: str | None, executor: Executor | None) -> None:
-        super().__init__("plugin_call" if server is None else "mcp_call")
+        self.message_kind = "plugin_call" if server is None else "mcp_call"
         self.call_id = call_id
         self.name = encodable(name)
         self.server = server
         self.executor = executor
         named = {"call_id": call_id, "name": self.name}
         self.named = written(named if server is None else {**named, "server_label": server})[:-1]
-        self._message: DataMessage | None = None
         self._parts: list[str] = []
-        self._length = self._shown = 0
-        self._text: str | None = None
-        self._written = b""  # its data with that text
 
     @property
     def arguments(self) -> str:
@@ -213,10 +188,8 @@ class Note(Whole):
     frame repeats them.
     """
 
-    __slots__ = ("_data", "role")
-
     def __init__(self, message_kind: str, data: bytes, role: str = "assistant") -> None:
-        super().__init__(message_kind)
+        self.message_kind = message_kind
         self._data = data
         self.role = role
 

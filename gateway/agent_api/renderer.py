@@ -280,7 +280,7 @@ class ResponseRenderer:
     def _start(self, event: RunStarted | None = None) -> None:
         if self._response.frames:
             return
-        self._frames += self._response.created(), self._response.in_progress()
+        self._frames += self._response.begin()
         for number, server in enumerate(self._form.list_tools):
             listed: JsonObject = {"id": message_id(self._form.run_id, number), **server}
             self._add(Note("mcp_list_tools", written(listed)), COMPLETE)
@@ -293,11 +293,12 @@ class ResponseRenderer:
         self._turn += 1
         for item in self._queue:
             item.ending = item.ending or _ending_behind(last)
-        if isinstance(last, RunFinished) and isinstance(last.outcome, Completed | Interrupted):
-            for call in last.outcome.pending_calls:
+        outcome = None if isinstance(last, RunFailed) else last.outcome
+        if isinstance(outcome, (Completed, Interrupted)):  # a union would be made anew
+            for call in outcome.pending_calls:
                 self._add(Note("function_call", _function_call(call)), COMPLETE)
-        if isinstance(last, RunFinished) and isinstance(last.outcome, Interrupted):
-            for interrupt in last.outcome.interrupts:
+        if isinstance(outcome, Interrupted):
+            for interrupt in outcome.interrupts:
                 self._ask(interrupt)
         self._advance()
         self._close_answer()
@@ -305,7 +306,8 @@ class ResponseRenderer:
 
     def _finish(self, last: RunFinished | RunFailed) -> None:
         """The response's last frame; of one that failed, behind a message that says so."""
-        status, members = "completed", JsonObject()
+        status = "completed"
+        members: JsonObject = {}
         if isinstance(last, RunFailed):
             status, error = "failed", run_error(last, to_operator=self._to_operator)
             error["message"] = encodable(str(error["message"]))
