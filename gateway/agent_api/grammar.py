@@ -46,6 +46,7 @@ _RESPONSE_FRAME: Final = _FRAME.replace(b"%b", _RESPONSE)
 _MESSAGE: Final = b'"object":"message","status":"%b"%b'
 _CONTENT: Final = b'"object":"content","status":"%b","type":"%b","index":%d,"delta":%b,"msg_id":%b%b'
 _DATA: Final = b'"object":"content","status":"%b","type":"data","index":0,"delta":false,"msg_id":%b,"data":%b'
+_ONE_CONTENT: Final = _MESSAGE + b',"content":[{%b}]'
 _MESSAGE_FRAME: Final = _FRAME.replace(b"%b", _MESSAGE)
 _CONTENT_FRAME: Final = _FRAME.replace(b"%b", _CONTENT)
 _DATA_FRAME: Final = _FRAME.replace(b"%b", _DATA)
@@ -261,6 +262,19 @@ class MessageState:
             self._members = _more(members)
         return self._end()
 
+    def end_with(self, content: ContentState, kind: str, value: Body, ending: str, status: str) -> tuple[Frame, Frame]:
+        """As `finish` of its only content, which is open and whose last status is `ending`, and `close`: in fewer
+        steps.
+        """
+        response = self._response
+        number = response.frames
+        response.frames = number + 2
+        content.settle(kind, value, ending, number)
+        said = _CONTENT % (ending.encode(), kind.encode(), content.index, b"false", self.named, value)
+        self._status, self.ended, self._number = status, True, number + 1
+        self.last = last = _ONE_CONTENT % (status.encode(), self._head, said)
+        return _FRAME % (number, said), _FRAME % (number + 1, last)
+
     def whole(
         self, contents: Iterable[tuple[str, JsonObject]], status: str = "completed", **members: JsonValue
     ) -> Frame:
@@ -352,7 +366,7 @@ class DataMessage(MessageState):
         self._number = number = response.frames + 1
         response.frames = number + 1
         whole = _DATA % (content.encode(), self.named, data)
-        self.last = last = b'"object":"message","status":"%b"%b,"content":[{%b}]' % (status.encode(), self._head, whole)
+        self.last = last = _ONE_CONTENT % (status.encode(), self._head, whole)
         return _FRAME % (number - 1, whole), _FRAME % (number, last)
 
     def _contents(self) -> bytes:
@@ -429,6 +443,11 @@ class ContentState:
         """
         self.kind, self._value, self._last = kind, value, None
         self.parts.clear()
+
+    def settle(self, kind: str, value: Body, status: str, number: int) -> None:
+        """It has ended so, and its message gave its last frame, of that number."""
+        self.replace(kind, value)
+        self._status, self._number, self.ended, self._began = status, number, True, True
 
     def cut_off(self, status: str) -> None:
         """Its response ends before it does: it gives no frame any more."""

@@ -153,18 +153,17 @@ class ResponseRenderer:
 
     def _one_by_one(self, events: Sequence[Event]) -> None:
         response, frames = self._response, self._frames
-        words_id, head, parts, call_id = self._words_id, self._head, self._parts, self._call_id
-        number, form, plain, rules = response.frames, DELTA, orjson.dumps, _RULES.get
+        words_id, head, parts, number = self._words_id, self._head, self._parts, response.frames
         for event in events:
             kind = type(event)
             if (kind is TextDelta or kind is ReasoningDelta) and event.message_id == words_id:  # type: ignore[union-attr]
                 text = event.text  # type: ignore[union-attr]
                 parts.append(text)
-                frames.append(form % (number, head, plain(text) if text.isascii() else written(text)))
+                frames.append(DELTA % (number, head, orjson.dumps(text) if text.isascii() else written(text)))
                 number += 1
-            elif (rule := rules(kind)) is not None:
+            elif (rule := _rule_of(kind)) is not None:
                 response.frames = number
-                if kind is ToolCallDelta and event.call_id == call_id:  # type: ignore[union-attr]
+                if kind is ToolCallDelta and event.call_id == self._call_id:  # type: ignore[union-attr]
                     self._go_on(event)  # type: ignore[arg-type]
                 else:
                     if kind in _ENDS:  # nothing is shown yet
@@ -175,7 +174,7 @@ class ResponseRenderer:
                     rule(self, event)
                     if self._queue or self._answer is not None:
                         self._advance()
-                    words_id, head, parts, call_id = self._words_id, self._head, self._parts, self._call_id
+                    words_id, head, parts = self._words_id, self._head, self._parts
                 number = response.frames
         response.frames = number
 
@@ -241,7 +240,8 @@ class ResponseRenderer:
     def _begin_part(self, part: Part) -> None:
         frames, message = self._frames, self._answer
         if message is None or part.message_kind != "message" or self._answer_turn != part.turn:
-            self._close_answer()
+            if message is not None:
+                self._close_answer()
             message = self._response.message(self._next_id(), part.message_kind)
             frames.append(message.opened())
             if part.message_kind == "message":
@@ -264,11 +264,17 @@ class ResponseRenderer:
         elif isinstance(item, Part):
             assert item.content is not None, "it is being shown"
             assert item.message is not None, "its content has one"
-            self._frames.append(item.content.finish(item.content_kind, item.value(), ending.content))
-            if item.message is not self._answer:
-                self._frames.append(item.message.close(ending.message))
-            elif ending.message != "completed":
-                self._answer_status = ending.message
+            kind, message, status = item.content_kind, item.message, ending.message
+            if message is self._answer:
+                if status == "completed":
+                    status = self._answer_status
+                goes_on = len(self._queue) > 1 or self._answer_turn == self._turn
+                if goes_on or len(message.contents) > 1:
+                    self._answer_status = status
+                    self._frames.append(item.content.finish(kind, item.value(), ending.content))
+                    return
+                self._answer = None
+            self._frames += message.end_with(item.content, kind, item.value(), ending.content, status)
 
     def _close_answer(self) -> None:
         if self._answer is not None:
@@ -459,3 +465,4 @@ _RULES: Final[Mapping[type[Event], Callable[[ResponseRenderer, Any], None]]] = M
         MessageRetracted: ResponseRenderer._retract,
     }
 )
+_rule_of: Final = _RULES.get  # looked up once

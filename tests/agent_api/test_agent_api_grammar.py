@@ -248,6 +248,25 @@ def test_what_is_none_is_left_out() -> None:
     assert "code" not in read(message().close(code=None))
 
 
+def test_what_is_given_at_once_is_what_is_given_step_by_step() -> None:
+    steps, at_once = response(begun=False), response(begun=False)
+    assert at_once.begin() == (steps.created(), steps.in_progress())
+    with pytest.raises(ProtocolStateError, match="it cannot become created"):
+        at_once.begin()
+    value = value_said("text", {"text": "so f"})
+    for ending, status in (("completed", "completed"), ("completed", "incomplete"), ("canceled", "canceled")):
+        one, other = message(at_once, f"msg_{ending}_{status}"), message(steps, f"msg_{ending}_{status}")
+        given, text = one.content("text"), other.content("text")
+        frames = one.end_with(given, "text", value, ending, status)
+        assert frames == (text.finish("text", value, ending), other.close(status))
+        assert (given.complete(), one.close()) == frames, "they are repeated"
+        assert (given.value(), one.value()) == (text.value(), other.value())
+        given.replace("text", value_said("text", {"text": "[removed]"}))
+        text.replace("text", value_said("text", {"text": "[removed]"}))
+        assert one.again() == other.again()
+    assert at_once.end("completed") == steps.end("completed")
+
+
 def test_a_deltas_bytes_are_those_of_its_frame() -> None:
     for kind in ("text", "refusal"):
         content = message().content(kind)
