@@ -28,6 +28,7 @@ from gateway.messages import (
     ToolResult,
     new_message_id,
 )
+from gateway.wire.strict_json import begins_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def read_input(body: AgentApiFields, known: ReadInput | None = None) -> ReadInpu
     if body.value.get("input") is None:
         body.missing("input", "an array of messages")
     given, counted = body.items("input"), body.counted
-    before = known if known is not None and given[: len(known.items)] == known.items else _NOTHING
+    before = known if known is not None and begins_with(given, known.items) else _NOTHING
     body.count(before.counted)
     at, start = body.pointer("input"), len(before.items)
     found = (

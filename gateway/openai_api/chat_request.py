@@ -31,6 +31,7 @@ from gateway.openai_api.fields import OpenAIFields
 from gateway.openai_api.generation import read_generation
 from gateway.openai_api.metadata import read_metadata
 from gateway.openai_api.tools import read_tool_choice, read_tools
+from gateway.wire.strict_json import begins_with
 from gateway.wishes.run_wishes import RunWishes
 
 _ROLES: Final[Mapping[str, Role]] = {
@@ -140,7 +141,7 @@ class _Conversation:
         first = next((place for place, item in enumerate(given) if not _is_instruction(item)), len(given))
         leading = self._read(given[:first])
         start, counted = first, body.counted
-        if known is not None and given[first : first + len(known.items)] == known.items:
+        if known is not None and begins_with(given[first:], known.items):
             self.messages += known.messages
             self.call_ids += known.call_ids
             start += len(known.items)

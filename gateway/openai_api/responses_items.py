@@ -29,6 +29,7 @@ from gateway.messages import (
 )
 from gateway.openai_api.content import read_content
 from gateway.openai_api.fields import OpenAIFields
+from gateway.wire.strict_json import begins_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def read_input(fields: OpenAIFields, name: str = "input", known: ReadInput | Non
     if not fields.admits(name, len(given)):
         return ()
     before: tuple[InputItem, ...] = ()
-    if known is not None and given[: len(known.items)] == known.items:
+    if known is not None and begins_with(given, known.items):
         before = known.read
         fields.count(known.counted - len(known.items))
     items = (

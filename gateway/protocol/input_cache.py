@@ -144,7 +144,7 @@ class KnownInput(Generic[_Read]):
         self.read = read
         self.size = 2 * len(content) + _MESSAGE_BYTES * len(given)
         raw, items = self._written
-        if given[: len(items)] != items:
+        if not strict_json.begins_with(given, items):
             raw, items = self._written = _UNWRITTEN
         # others than the encoder's own bytes are not found, which their first item shows
         for count in (len(items) or 1, len(given)):

@@ -59,6 +59,20 @@ def load(body: bytes, size: int | None = None) -> Any:
     return data
 
 
+def begins_with(items: Sequence[Any], known: Sequence[Any]) -> bool:
+    """Whether an array begins with the items of another one, as JSON says them: 1, 1.0 and true are three values there,
+    and one to Python. Members in another order are another item. What is the same object is not looked into.
+    """
+    beginning = items[: len(known)]
+    if beginning != known:
+        return False
+    others = [(one, other) for one, other in zip(beginning, known, strict=True) if one is not other]
+    try:
+        return not others or orjson.dumps([one for one, _ in others]) == orjson.dumps([other for _, other in others])
+    except TypeError:  # what `load` does not give: half a surrogate pair
+        return False
+
+
 def is_too_deep(value: Any, text: str) -> bool:
     """Whether a value is nested more than MAX_DEPTH deep. `text` is its JSON."""
     return text.count("[") + text.count("{") > MAX_DEPTH and _written_length(value, _SPARE_LEVELS) is None

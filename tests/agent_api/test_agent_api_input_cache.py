@@ -73,6 +73,14 @@ def test_an_input_is_read_the_same_whatever_was_read_before(now: list[Any]) -> N
     assert len(ids) == len(set(ids)) == len(with_it.ids)
 
 
+@pytest.mark.parametrize(("before", "now"), [(1, True), (1, 1.0), (0, False), ({"a": 1, "b": 2}, {"b": 2, "a": 1})])
+def test_data_that_python_takes_for_the_same_are_read_as_they_are(before: Any, now: Any) -> None:
+    first, second = ({"role": "user", "content": [{"type": "data", "data": {"on": value}}]} for value in (before, now))
+    known, _ = read([first, said("1", "assistant")])
+    found, _ = read([second, said("1", "assistant"), said("two")], known)
+    assert found.messages[0].text == orjson.dumps({"on": now}).decode()
+
+
 def test_messages_that_were_read_are_not_read_again() -> None:
     known, _ = read(TALK)
     now, _ = read([*TALK, said("three")], known)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.wire.strict_json import MAX_DEPTH, NotStrictJsonError, dump, load, object_in, on_one_line
+from gateway.wire.strict_json import MAX_DEPTH, NotStrictJsonError, begins_with, dump, load, object_in, on_one_line
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 VALUES = st.recursive(
@@ -142,3 +142,28 @@ def test_an_object_that_no_request_could_hold_is_an_empty_one(levels: int, is_ke
     text = '{"a":' * levels + "1" + "}" * levels
     assert bool(object_in(text)) is is_kept
     assert object_in('{"a":"' + "{" * 900 + '"}')
+
+
+# --- beginnings
+
+
+@pytest.mark.parametrize(
+    ("items", "known", "begins"),
+    [
+        ([{"a": 1}, "more"], [{"a": 1}], True),
+        ([{"a": 1}], [{"a": 1}, "more"], False),
+        ([{"a": 2}], [{"a": 1}], False),
+        ([{"a": True}], [{"a": 1}], False),
+        ([{"a": [1.0]}], [{"a": [1]}], False),
+        ([-0.0], [0.0], False),
+        (["\ud83d"], [chr(0xD83D)], False),
+        ([], [], True),
+    ],
+)
+def test_an_array_begins_with_what_json_says_the_same(items: list[Any], known: list[Any], begins: bool) -> None:
+    assert begins_with(items, known) is begins
+
+
+def test_an_item_that_is_the_same_object_is_not_written_to_be_compared() -> None:
+    item = {"a": object()}  # which has no JSON
+    assert begins_with([item, 1], [item])
