@@ -130,7 +130,7 @@ def asking_agent(id: str) -> OpenAgent:
 
 @asynccontextmanager
 async def push_scene(*agents: OpenAgent, options: RunOptions | None = None) -> AsyncGenerator[PushScene]:
-    """The receiver takes a request for each `TAKEN` that it is given first; others are errors, which are tried again."""
+    """The receiver takes a request for each `TAKEN` that it gets first; others are errors, which are tried again."""
     async with runner_scene(*agents, options=options) as runs, internet(clock=runs.clock) as (clients, receiver, net):
         environment = ProtocolEnvironment(
             runs.runner, OpenStreams(), Meter(runs.clock, "runs"), fetcher=clients.fetcher
