@@ -125,13 +125,7 @@ class Application:
         self._choice = choose_protocols(settings, protocol_adapters)
         self.store = self._open_store(self._choice.found)
         self.driver = RunDriver(
-            AgentDirectory(),
-            self.store,
-            self.clock,
-            _run_options(settings),
-            self.metrics,
-            self.redaction.text,
-            tracer,
+            AgentDirectory(), self.store, self.clock, _run_options(settings), self.metrics, self.redaction.text, tracer
         )
         self.runner = Runner(self.driver)
         self.visitors = self._expect_visitors()
