@@ -18,10 +18,13 @@ _Mark: TypeAlias = tuple[object, ...]
 
 
 class _Marks(NamedTuple):
-    """What a client must have kept of some messages, in order, and the place of the message that each belongs to."""
+    """What a client must have kept of some messages, in order, and the place of the message that each belongs to.
+    `bound`: the marks that are only recognised with the one before them, for the order of both was changed.
+    """
 
     marks: list[_Mark]
     places: list[int]
+    bound: Container[int] = ()
 
 
 def common_beginning(
@@ -86,16 +89,20 @@ def _marks(messages: Sequence[Message], replayed: set[str], shown: Container[str
         for mark in _marks_of(message, replayed, shown):
             marks.append(mark)
             places.append(place)
-    return _Marks(_in_one_order(marks) if replayed else marks, places)
+    return _in_one_order(marks, places) if replayed else _Marks(marks, places)
 
 
-def _in_one_order(marks: list[_Mark]) -> list[_Mark]:
+def _in_one_order(marks: list[_Mark], places: list[int]) -> _Marks:
     """The marks, with those of calls that follow each other sorted: a client may be shown them in another order."""
     ordered: list[_Mark] = []
+    bound: set[int] = set()
     for are_calls, group in groupby(marks, _is_call):
         following = [*group]
-        ordered += sorted(following, key=str) if are_calls else following
-    return ordered
+        in_order = sorted(following, key=str) if are_calls else following
+        if in_order != following:
+            bound.update(range(len(ordered) + 1, len(ordered) + len(following)))
+        ordered += in_order
+    return _Marks(ordered, places, bound)
 
 
 def _is_call(mark: _Mark) -> bool:
@@ -131,7 +138,7 @@ def _same(kept: _Marks, told: _Marks) -> int:
 
 
 def _splits(of: _Marks, same: int) -> bool:
-    return same < len(of.places) and of.places[same - 1] == of.places[same]
+    return same < len(of.places) and (of.places[same - 1] == of.places[same] or same in of.bound)
 
 
 def _end_of_answer(stored: Sequence[Message], last: int, following: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+from itertools import permutations
 
 import pytest
 
@@ -124,6 +125,15 @@ def test_an_answer_may_come_again_before_the_outputs_of_its_calls(answer: tuple[
 @pytest.mark.parametrize("answer", [ANSWER, ANSWER[1:], ANSWER[1:2]])
 def test_a_whole_history_may_come_again_before_the_outputs_of_its_calls(answer: tuple[Message, ...]) -> None:
     assert recognised(CALLS, *copies(CALLS[0]), *answer, *OUTPUTS) == (*CALLS, *OUTPUTS)
+
+
+@pytest.mark.parametrize("order", [*permutations(("call_r_0", "call_r_1", "call_x"))])
+def test_a_call_that_the_session_has_not_stands_once_beside_those_that_it_has(order: tuple[str, ...]) -> None:
+    calls = [block(f"c_{call_id}", "assistant", ToolCall(call_id, "look", "{}")) for call_id in order]
+    outputs = [block(f"o_{call_id}", "tool", ToolResult(call_id, (TextBlock("so"),))) for call_id in order]
+    thread = recognised(CALLS, *copies(CALLS[0]), ANSWER[1], *calls, *outputs)
+    assert sorted(call.call_id for message in thread for call in message.tool_calls) == sorted(order)
+    assert thread[-3:] == tuple(outputs)
 
 
 def test_an_answer_that_begins_with_the_gateways_own_call_may_come_again() -> None:
