@@ -111,7 +111,7 @@ async def test_a_blocked_question_does_not_block_those_behind_it(tmp_path: Path)
 
 
 async def test_words_that_were_taken_back_are_not_in_the_log_of_a_process_that_was_killed(tmp_path: Path) -> None:
-    script = [{"text": "The code is 4711."}, {"retract": "Not that."}, {"text": "Well,"}, {"hang": True}]
+    script = [{"text": "The code is swordfish."}, {"retract": "Not that."}, {"text": "Well,"}, {"hang": True}]
     model = {"model_provider": "scripted", "model_parameters": {"responses": [script]}}
     configuration = write_configuration(tmp_path, [agent("guarded", model)])
     async with gateway_process(configuration) as first, first.client.stream("guarded", run_body()) as stream:
@@ -123,5 +123,5 @@ async def test_words_that_were_taken_back_are_not_in_the_log_of_a_process_that_w
         assert run["error"]["code"] == "server_restarted"
         async with second.client.events("run-1", after=0) as replayed:
             frames = await replayed.rest()
-        assert "4711" not in json.dumps([frame.data for frame in frames])
+        assert "swordfish" not in json.dumps([frame.data for frame in frames])
         assert "Not that." in json.dumps([frame.data for frame in frames])

@@ -54,8 +54,8 @@ AGENTS = [
         "guarded",
         scripted(
             [
-                {"reasoning": "The code is 4711."},
-                {"text": "The code is 4711, and", "chunk_characters": 5},
+                {"reasoning": "The code is swordfish."},
+                {"text": "The code is swordfish, and", "chunk_characters": 5},
                 {"retract": "I cannot tell you that."},
                 {"stop": "content_filter"},
             ],
@@ -370,16 +370,16 @@ async def test_an_answer_that_is_taken_back_is_nowhere_any_more(
         "What is the code?",
         "I cannot tell you that.",
     ]
-    assert "4711" not in json.dumps(report.messages)
+    assert "swordfish" not in json.dumps(report.messages)
     for path in (f"/threads/{agent.thread_id}/messages", f"/runs/{run_id}/events"):
         shown = await gateway.client.http.get(path)
         assert shown.status_code == 200
-        assert "4711" not in shown.text
+        assert "swordfish" not in shown.text
         assert "I cannot tell you that." in shown.text
     connected = await post(
         gateway, "/agents/guarded/connect", run_body(messages=[], thread_id=agent.thread_id, run_id=fresh("run"))
     )
-    assert "4711" not in connected.text
+    assert "swordfish" not in connected.text
     assert "I cannot tell you that." in connected.text
 
     report = await run_client(gateway, agent, fresh("run"), text="Please repeat that")
