@@ -23,7 +23,7 @@ def test_a_value_is_bound_as_it_is(value: object, stored: tuple[object, str]) ->
     bind_plainly()
     bind_plainly()  # each store that is opened does so
     connection = sqlite3.connect(":memory:")
-    assert connection.execute("SELECT ?1, typeof(?1)", (value,)).fetchone() == stored
+    assert connection.execute("SELECT value, typeof(value) FROM (SELECT ? AS value)", (value,)).fetchone() == stored
     connection.close()
 
 
