@@ -34,7 +34,7 @@ from gateway.traces import Tracer
 from tests.asgi_server import QuietServer
 from tests.waiting import until_answered
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody speaks TLS here: reading all authorities costs 60 ms
 
 _all_parts = functools.cache(known_parts)  # looking through all installed packages costs as much as all the rest

@@ -69,7 +69,7 @@ async def test_a_run_without_viewers_is_cancelled_after_the_grace_and_not_before
         assert (await gateway.client.get("/runs/run-1"))["status"] == "running"
         await clock.advance(0.2)
         log = await check_ended(gateway, "run-1", "cancelled")
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             await upstream.requests[0].disconnected.wait()
         assert log[-1].event.outcome.reason == "abandoned"  # type: ignore[union-attr]
 

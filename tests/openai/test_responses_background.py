@@ -213,7 +213,7 @@ async def test_who_stops_listening_stops_the_providers_work(provider: Any, how: 
             await until(lambda: events)
             task.cancel()
             await asyncio.wait((task,))
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             await server.received(2)
         await model.close()
         assert asked(server)[1] == ("POST", f"/{server.asked[0].id}/cancel")
