@@ -7,6 +7,7 @@ types are immutable; a message is replaced, never changed.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -250,6 +251,17 @@ class Message:
             if isinstance(block, ToolResult):
                 return block
         return None
+
+
+def answered_calls(messages: Iterable[Message]) -> set[str]:
+    """The ids of the calls whose results are among the messages."""
+    return {result.call_id for message in messages if (result := message.tool_result) is not None}
+
+
+def unanswered_calls(messages: Sequence[Message]) -> list[ToolCall]:
+    """The calls in the messages whose results are not among them."""
+    answered = answered_calls(messages)
+    return [call for message in messages for call in message.tool_calls if call.call_id not in answered]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,16 @@ from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, GatewayError, NotFoundError
 from gateway.events import Interrupt
 from gateway.history.recognition import common_beginning
-from gateway.messages import JsonObject, JsonValue, Message, ToolCall, ToolResult, ToolSpec, new_message_id
+from gateway.messages import (
+    JsonObject,
+    JsonValue,
+    Message,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    answered_calls,
+    new_message_id,
+)
 from gateway.protocol import ProtocolEnvironment
 from gateway.protocol.input_cache import InputCache, KnownInput
 from gateway.protocol.repeated_requests import DIGEST, RepeatWords, begun_before, body_digest
@@ -280,7 +289,7 @@ def _check_not_answered(given: ReadInput, session: _Session) -> None:
     if any(isinstance(each, ApprovalAnswer) for each in given.read):
         return
     called = {call.call_id for message in given.messages for call in message.tool_calls} | given.outputs
-    if called <= _answered(session.messages):
+    if called <= answered_calls(session.messages):
         raise ConflictError("the session has the outputs of these calls, and an answer to them", code="call_answered")
 
 
@@ -295,10 +304,6 @@ def _check_outputs_agree(given: ReadInput) -> None:
         if outputs.setdefault(result.call_id, result) != result:
             shown = result.call_id[:64]
             raise wrong(f"the call {shown!r} has two different outputs; send one", f"{said.at}/content/0/data/output")
-
-
-def _answered(messages: Sequence[Message]) -> set[str]:
-    return {result.call_id for message in messages if (result := message.tool_result) is not None}
 
 
 # --- what its answer needs -------------------------------------------------------------------------------------------

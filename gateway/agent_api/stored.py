@@ -17,7 +17,7 @@ from gateway.endpoints.answers import run_headers
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.events import RunFailed, RunFinished
 from gateway.frozen import replace
-from gateway.messages import JsonObject, Message
+from gateway.messages import JsonObject, Message, answered_calls, unanswered_calls
 from gateway.protocol import ProtocolEnvironment
 from gateway.protocol.run_access import run_named
 from gateway.renderer import rendered_so_far, rendered_stream
@@ -134,8 +134,7 @@ class StoredResponses:
             messages = (await self._environment.thread_head(caller, record.thread_id)).messages
         except NotFoundError:
             return set()
-        results = (message.tool_result for message in messages if message.turn_id is None)
-        return {result.call_id for result in results if result is not None}
+        return answered_calls(message for message in messages if message.turn_id is None)
 
 
 def no_response(response_id: str) -> NotFoundError:
@@ -149,6 +148,4 @@ def no_such_frame(message: str) -> InvalidRequestError:
 
 
 def _open_calls(messages: tuple[Message, ...]) -> tuple[EarlierCall, ...]:
-    answered = {result.call_id for message in messages if (result := message.tool_result) is not None}
-    calls = (call for message in messages for call in message.tool_calls if call.call_id not in answered)
-    return tuple(EarlierCall(call.call_id, call.name, call.arguments) for call in calls)
+    return tuple(EarlierCall(call.call_id, call.name, call.arguments) for call in unanswered_calls(messages))

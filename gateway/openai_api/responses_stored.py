@@ -13,7 +13,7 @@ from gateway.endpoints.answers import run_headers
 from gateway.endpoints.requests import whole_number
 from gateway.errors import NotFoundError
 from gateway.events import Event, RunFailed, RunFinished
-from gateway.messages import JsonObject
+from gateway.messages import JsonObject, unanswered_calls
 from gateway.openai_api.errors import wrong
 from gateway.openai_api.response_view import ResponseView, view_of
 from gateway.openai_api.responses_renderer import ResponsesRenderer
@@ -142,9 +142,7 @@ class StoredResponses:
         if record.origin == ORIGIN:
             return []
         before = (await self._environment.kept_messages(caller, record.client_id)).before
-        answered = {result.call_id for message in before if (result := message.tool_result) is not None}
-        calls = (call for message in before for call in message.tool_calls)
-        return [earlier_call(call) for call in calls if call.call_id not in answered]
+        return [earlier_call(call) for call in unanswered_calls(before)]
 
     async def _watch(self, caller: Caller, response_id: str) -> Viewer | None:
         """All events of a response; None: they are not kept any more."""

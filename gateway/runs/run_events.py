@@ -33,16 +33,14 @@ from gateway.events import (
     ToolReturned,
     approval_id,
 )
-from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
+from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult, unanswered_calls
 from gateway.runs.endings import Terminal, terminal_of
 from gateway.store import RunRecord, RunStatus
 
 
 def events_of(record: RunRecord, produced: Sequence[Message], answered: Collection[str] = ()) -> list[Event]:
     """The events of an ended run that added these messages. `answered` are calls that a client answered later."""
-    returned = {result.call_id for message in produced if (result := message.tool_result) is not None}
-    calls = [call for message in produced for call in message.tool_calls]
-    waiting = [call for call in calls if call.call_id not in returned]
+    waiting = unanswered_calls(produced)
     asked = [call for call in waiting if record.status is RunStatus.INTERRUPTED and call.call_id not in answered]
     pending = tuple(call for call in waiting if call not in asked)
     events: list[Event] = [RunStarted(record.thread_id, record.client_id)]

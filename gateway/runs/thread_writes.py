@@ -15,7 +15,7 @@ from gateway.frozen import replace
 from gateway.history.cache import own_calls
 from gateway.history.merging import append_history
 from gateway.history.versions import history_change
-from gateway.messages import JsonObject, Message
+from gateway.messages import JsonObject, Message, answered_calls
 from gateway.owners import site_of
 from gateway.runs.driver import RunDriver
 from gateway.runs.endings import claims, no_message, no_thread, title_of
@@ -183,7 +183,7 @@ class ThreadWrites:
 
     async def _check_results(self, thread: Thread, new: tuple[Message, ...]) -> None:
         """Refuse what only this server may say: results of its own tools, answers to what a person is asked."""
-        answered = {result.call_id for message in new if (result := message.tool_result) is not None}
+        answered = answered_calls(new)
         asked = own_calls(thread.messages).keys() & answered
         refused = len(append_history(thread.messages, new)) < len(thread.messages) + len(new)
         if asked and not refused:

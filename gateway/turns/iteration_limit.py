@@ -21,7 +21,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolReturned,
 )
-from gateway.messages import Message, new_id, new_message_id
+from gateway.messages import Message, answered_calls, new_id, new_message_id
 from gateway.transcript import Transcript
 from gateway.turns.tool_executions import error_result
 from gateway.turns.tool_turn import calls_of
@@ -98,7 +98,7 @@ def _last_text(messages: Iterable[Message]) -> str:
 
 def _closing(transcript: Transcript, turn: Sequence[Message]) -> Events:
     """The end of all that a failed turn left open; its calls get an error as result."""
-    answered = {result.call_id for message in turn if (result := message.tool_result) is not None}
+    answered = answered_calls(turn)
     still_open = transcript.open_items()
     events: Events = [TextEnded(text.message_id) for text in still_open.texts]
     events += [ReasoningEnded(reasoning.message_id) for reasoning in still_open.reasoning]
