@@ -22,7 +22,7 @@ from gateway.a2a.stored_tasks import StoredTask, StoredTasks
 from gateway.a2a.tasks import ORIGIN
 from gateway.agent import WITHDRAWS, AgentInput, InputNames, InterruptAnswer, SentAnswer
 from gateway.endpoints.requests import request_id_of
-from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
+from gateway.errors import ConflictError, InvalidRequestError
 from gateway.events import Interrupt
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolResult
 from gateway.protocol import ProtocolEnvironment
@@ -74,7 +74,7 @@ class Starter:
     async def _begin(self, asked: Asked, sent: SendRequest) -> StartedRun:
         digest = body_digest({"agent": asked.agent_id, "message": sent.message})
         task_id = new_task_id(f"message {sent.message_id}")
-        if (record := await self._known(asked, task_id)) is not None:
+        if (record := await self._environment.known_run(asked.caller, task_id)) is not None:
             task = self._new_task(asked, task_id, record.thread_id)
             if (begun := await self._begun_before(asked, task, record, digest)) is not None:
                 return begun
@@ -85,12 +85,6 @@ class Starter:
 
     def _new_task(self, asked: Asked, task_id: str, context_id: str) -> StoredTask:
         return self._tasks.new_task(asked.caller, task_id, context_id, shows_activity=asked.shows_activity)
-
-    async def _known(self, asked: Asked, run_id: str) -> RunRecord | None:
-        try:
-            return await self._environment.run(asked.caller, run_id)
-        except NotFoundError:
-            return None
 
     async def _begun_before(self, asked: Asked, task: StoredTask, record: RunRecord, digest: str) -> StartedRun | None:
         """The run of an earlier copy of the message, if that is at work; `task` is there without it."""

@@ -19,7 +19,6 @@ from gateway.a2a.states import TaskState
 from gateway.a2a.tasks import ORIGIN, TaskFold
 from gateway.access.callers import Caller
 from gateway.agent import WITHDRAWS
-from gateway.errors import NotFoundError
 from gateway.events import Completed, Event, Interrupt, Interrupted, Outcome, RunFinished
 from gateway.frozen import replace
 from gateway.messages import JsonObject, JsonValue, Message, TextBlock
@@ -29,7 +28,6 @@ from gateway.runs.viewer import Viewer
 from gateway.store import RunRecord, RunStatus
 
 _PAGE: Final = 50
-_NOT_THERE: Final = frozenset({"run_not_found", "thread_not_found"})
 
 
 @dataclass(slots=True)
@@ -97,7 +95,7 @@ class StoredTasks:
         """A task as it is now, and what follows of the run that is at work on it, None if none is. Close the viewer.
         `shows_activity` as in TaskFold. Raises NotFoundError (-32001).
         """
-        record: RunRecord | None = await self._run(caller, task_of_run(task_id))
+        record: RunRecord | None = await self._environment.known_run(caller, task_of_run(task_id))
         if record is None:
             raise task_not_found(task_id)
         task = self.new_task(caller, record.client_id, record.thread_id, shows_activity=shows_activity)
@@ -172,7 +170,7 @@ class StoredTasks:
         """The run that went on where the task waited; None: none has, or the task does not wait."""
         if not task.waits:
             return None
-        own = await self._run(caller, later_run_id(task.fold.task_id, len(task.runs) + 1))
+        own = await self._environment.known_run(caller, later_run_id(task.fold.task_id, len(task.runs) + 1))
         return own or await self._foreign_run(caller, task)
 
     async def _foreign_run(self, caller: Caller, task: StoredTask) -> RunRecord | None:
@@ -211,14 +209,6 @@ class StoredTasks:
             return False
         still_open = await self._environment.interrupts(caller, record.thread_id)
         return any(each.id in questions for each in still_open)
-
-    async def _run(self, caller: Caller, run_id: str) -> RunRecord | None:
-        try:
-            return await self._environment.run(caller, run_id)
-        except NotFoundError as error:
-            if error.code not in _NOT_THERE:
-                raise
-            return None
 
     # --- waiting for a task to go on
 

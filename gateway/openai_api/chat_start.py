@@ -184,8 +184,6 @@ async def _thread_of_calls(environment: ProtocolEnvironment, caller: Caller, req
     """The thread of the last run that made one of the calls in the request."""
     for call_id in reversed(request.call_ids):
         if (place := place_of(call_id)) is not None:
-            try:
-                return (await environment.run(caller, place.run_id)).thread_id
-            except NotFoundError:
-                return None
+            record = await environment.known_run(caller, place.run_id)
+            return None if record is None else record.thread_id
     return None

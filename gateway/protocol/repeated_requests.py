@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 
 from gateway.access.callers import Caller
-from gateway.errors import ConflictError, NotFoundError
+from gateway.errors import ConflictError
 from gateway.messages import JsonObject
 from gateway.protocol.environment import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
@@ -48,9 +48,7 @@ async def begun_before(
         ConflictError: it was another request, or did not begin.
         NotFoundError: its log was deleted.
     """
-    try:
-        record = await environment.run(caller, run_id)
-    except NotFoundError:
+    if (record := await environment.known_run(caller, run_id)) is None:
         return None
     if (record.request or {}).get(DIGEST) != digest:
         raise ConflictError(words.reused, code=words.reused_code)

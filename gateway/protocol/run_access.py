@@ -116,6 +116,13 @@ class RunAccess(AgentAccess):
         """A run's record. Raises NotFoundError."""
         return await self._runner.run(caller.owner, run_id)
 
+    async def known_run(self, caller: Caller, run_id: str) -> RunRecord | None:
+        """A run's record; None: there is no such run."""
+        try:
+            return await self.run(caller, run_id)
+        except NotFoundError:
+            return None
+
     async def find_runs(
         self, caller: Caller, wanted: RunFilter, *, limit: int, cursor: str | None = None
     ) -> tuple[Page[RunRecord], int]:
