@@ -25,9 +25,13 @@ FieldPath: TypeAlias = "tuple[str | int, ...]"
 FieldProblem: TypeAlias = "tuple[FieldPath, str]"
 """A field's path, wherever it was read from: for a file it becomes a line, for a request body a pointer."""
 
+MOST_PROBLEMS = 100
+"""As many problems are told; who has more does not read them, and finding words for each takes its time."""
+
 _MAX_VALUES = 100_000  # aliases of aliases can make a small file enormous
 _MAX_DEPTH = 64
 _MAX_REFERENCED_BYTES = 1_000_000
+_LONGEST_NAME = 100  # that is compared with others: what a name is near to takes the square of its length
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -77,6 +81,7 @@ class ConfigurationText:
     places: dict[FieldPath, str]
     problems: list[Problem] = field(default_factory=list)
     expanded: set[FieldPath] = field(default_factory=set)
+    _wrong: set[FieldPath] = field(default_factory=set)
 
     def place(self, path: FieldPath) -> str:
         """The place of `path`, or of its nearest parent that has one."""
@@ -86,15 +91,25 @@ class ConfigurationText:
 
     def report(self, path: FieldPath, message: str) -> None:
         """Note a problem with the field at `path`, unless it or a parent has one already, which is its cause."""
-        for problem in self.problems:
-            if problem.path and problem.path == path[: len(problem.path)]:
-                return
-        self.problems.append(Problem(self.place(path), path, message))
+        if not any(path[:length] in self._wrong for length in range(1, len(path) + 1)):
+            self.note(Problem(self.place(path), path, message))
 
     def report_all(self, problems: Iterable[FieldProblem]) -> None:
-        """`report` each of them, in order."""
+        """`report` each of them, in order, as far as there is room."""
         for path, message in problems:
+            if self.is_full:
+                return
             self.report(path, message)
+
+    def note(self, problem: Problem) -> None:
+        """Note a problem, also where its field has one already."""
+        self.problems.append(problem)
+        self._wrong.add(problem.path)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are MOST_PROBLEMS."""
+        return len(self.problems) >= MOST_PROBLEMS
 
     def override(self, path: tuple[str, ...], value: JsonValue, place: str) -> None:
         """Put `value` at `path` as if the file had it; `place` names its source."""
@@ -125,6 +140,8 @@ def below(path: FieldPath, problems: Iterable[FieldProblem]) -> Iterator[FieldPr
 
 def did_you_mean(name: str, known: Iterator[str] | list[str]) -> str:
     """`; did you mean 'x'?`, or nothing if no name is similar."""
+    if len(name) > _LONGEST_NAME:
+        return ""
     spellings = {candidate.lower(): candidate for candidate in known}
     close = get_close_matches(name.lower(), spellings, n=1, cutoff=0.5)
     return f"; did you mean {spellings[close[0]]!r}?" if close else ""
@@ -227,7 +244,7 @@ class _Builder:
             place = self._place(key_node)
             if key in first_places:
                 problem = f"the key stands twice; the first time at {first_places[key]}; remove one of them"
-                self._configuration.problems.append(Problem(place, (*path, key), problem))
+                self._configuration.note(Problem(place, (*path, key), problem))
                 continue
             first_places[key] = place
             self._configuration.places[(*path, key)] = place
@@ -294,7 +311,7 @@ class _Builder:
         return f"{self._name}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
 
     def _problem(self, node: Node, path: FieldPath, message: str) -> None:
-        self._configuration.problems.append(Problem(self._place(node), path, message))
+        self._configuration.note(Problem(self._place(node), path, message))
 
 
 def _joined(text: str) -> str:

@@ -32,6 +32,8 @@ def read_sections(
             return kind.model_validate(values)
         except ValidationError as error:
             for details in error.errors(include_url=False):
+                if text.is_full:
+                    return None
                 if details["type"] == "too_short" and details["input"]:
                     continue  # pydantic counts only valid entries; the others have problems of their own
                 text.report(details["loc"], _message(text, kind, details))

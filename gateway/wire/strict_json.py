@@ -78,6 +78,19 @@ def is_too_deep(value: Any, text: str) -> bool:
     return text.count("[") + text.count("{") > MAX_DEPTH and _written_length(value, _SPARE_LEVELS) is None
 
 
+def has_more_values(value: Any, most: int) -> bool:
+    """Whether a document has more than so many values: members and items of all levels. It does not look further."""
+    waiting = [value]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, dict | list):
+            most -= len(inner)
+            if most < 0:
+                return True
+            waiting += inner.values() if isinstance(inner, dict) else inner
+    return False
+
+
 def object_in(text: str) -> dict[str, Any]:
     """The object that the text is; an empty one where it is none, or nested too deep for a request: what providers take
     as a call's arguments, whatever the model wrote.
