@@ -13,12 +13,19 @@ from typing import Final
 from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InputNames
 from gateway.endpoints.answers import THREAD_HEADER, run_headers
-from gateway.errors import InvalidRequestError, NotFoundError
-from gateway.messages import Message
+from gateway.errors import NotFoundError
 from gateway.openai_api.chat_history import common_beginning
 from gateway.openai_api.chat_renderer import ChatForm, form_of
 from gateway.openai_api.chat_request import ChatRequest, ReadItems, read_chat_request
 from gateway.openai_api.errors import unknown_model, wrong
+from gateway.openai_api.header_threads import (
+    ThreadPlace,
+    first_named,
+    header_place,
+    no_thread_id,
+    thread_id_of,
+    thread_of_header,
+)
 from gateway.openai_api.ids import new_run_id, new_thread_id, place_of
 from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object, header_text
 from gateway.openai_api.settings import ChatSettings
@@ -28,10 +35,8 @@ from gateway.protocol.repeated_requests import DIGEST, begun_before, body_digest
 from gateway.runs.viewer import Viewer
 
 _ORIGIN: Final = "chat_completions"
-_LONGEST_ID: Final = 256
 _NAMES: Final = InputNames(run_id="Idempotency-Key", instructions="messages")
 _NOTED_THREAD: Final = re.compile(rb'"thread_id": ?"([^"\\]{1,256})"')
-_COMPARED: Final = 20  # messages of a thread of which a request may be no part
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +79,20 @@ async def start_chat(
     if key and (begun := await begun_before(environment, caller, run_id, digest, REPEAT_WORDS)) is not None:
         viewer, record = begun
         return _started(viewer, form_of(record), record.thread_id, request)
-    known = await _thread_of(environment, caller, request, headers, settings)
-    if named and known is not None:
+    place = await _place_of(environment, caller, request, headers, settings, new_thread_id(key and run_id))
+    if named and not place.short_lived:
         cache.keep(caller.owner, named, chat, request.read, body, content)
-    thread_id = known or new_thread_id(key and run_id)
     form = _form(request, run_id, environment.now(), settings)
     remembered = {**form.remembered, **({DIGEST: digest} if key else {})}
     given = replace(
-        _input(request, chat, form.id, thread_id),
+        _input(request, chat, form.id, place.thread_id),
         request_id=request_id,
-        short_lived=known is None,
+        short_lived=place.short_lived,
+        begins_from=place.begins_from,
         request=remembered,
     )
     viewer = await environment.start(caller, request.model, given, from_first=True)
-    return _started(viewer, form, thread_id, request)
+    return _started(viewer, form, place.thread_id, request)
 
 
 def _started(viewer: Viewer, form: ChatForm, thread_id: str, request: ChatRequest) -> StartedChat:
@@ -132,52 +137,33 @@ def _named_thread(headers: Mapping[str, str], content: bytes, settings: ChatSett
     return "" if noted is None else noted[1].decode("utf-8", "replace")
 
 
-async def _thread_of(
+async def _place_of(
     environment: ProtocolEnvironment,
     caller: Caller,
     request: ChatRequest,
     headers: Mapping[str, str],
     settings: ChatSettings,
-) -> str | None:
-    """The thread that a request names, or to which its calls lead; None: it begins one."""
-    if named := _id_of(header_text(headers, THREAD_HEADER), "", "X-Thread-Id"):
-        return named
+    new: str,
+) -> ThreadPlace:
+    """The thread that a request names, or to which its calls lead; without any, one of the id `new`."""
+    if named := thread_of_header(headers, THREAD_HEADER) or _noted_thread(request):
+        return ThreadPlace(named)
+    if named := first_named(headers, settings.thread_headers):
+        return await header_place(
+            environment, caller, named, request.messages, common_beginning, stream=request.stream, aside=new
+        )
+    known = await _thread_of_calls(environment, caller, request)
+    return ThreadPlace(new, short_lived=True) if known is None else ThreadPlace(known)
+
+
+def _noted_thread(request: ChatRequest) -> str:
+    """The thread that the metadata name; empty: they name none. Raises InvalidRequestError (400)."""
     noted = (request.metadata or {}).get("thread_id")
-    if isinstance(noted, str) and (named := _id_of(noted, "/metadata/thread_id", "metadata.thread_id")):
-        return named
-    for header in settings.thread_headers:
-        if named := _id_of(header_text(headers, header), "", header):
-            goes_on = request.stream or await _is_part_of(environment, caller, named, request.messages)
-            return named if goes_on else None
-    return await _thread_of_calls(environment, caller, request)
-
-
-def _id_of(value: str, pointer: str, called: str) -> str:
-    """A thread's id as a request has it; empty where it names none.
-
-    Raises:
-        InvalidRequestError: it can be no id.
-    """
-    if len(value) <= _LONGEST_ID and value.isprintable():
-        return value
-    message = f"{called} must be the id of a thread: 1 to {_LONGEST_ID} printable characters"
-    if pointer:
-        raise wrong(message, pointer)
-    raise InvalidRequestError(message, code="invalid_value", status=400)
-
-
-async def _is_part_of(
-    environment: ProtocolEnvironment, caller: Caller, thread_id: str, messages: tuple[Message, ...]
-) -> bool:
-    """Whether a request goes on with that thread, which may be new.
-
-    Chat applications send a chat's id also with what they ask about the chat for themselves, such as for its title.
-    """
-    try:
-        page = await environment.messages(caller, thread_id, limit=_COMPARED)
-    except NotFoundError:
-        return True
-    return not page.items or common_beginning(page.items, messages)[1] > 0
+    if not isinstance(noted, str):
+        return ""
+    if (named := thread_id_of(noted)) is None:
+        raise wrong(no_thread_id("metadata.thread_id"), "/metadata/thread_id")
+    return named
 
 
 async def _thread_of_calls(environment: ProtocolEnvironment, caller: Caller, request: ChatRequest) -> str | None:

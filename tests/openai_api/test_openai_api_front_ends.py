@@ -7,14 +7,17 @@ https://github.com/danny-avila/LibreChat (api/server/controllers/agents/client.j
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.openai_scene import PICTURE, OpenAIScene, openai_gateway
+from tests.waiting import until
 
 CHAT: Final = "8c3e0f0e-6a3b-4b5f-9c39-d1c2b7a4f001"
 SECTIONS: Final = {"protocols": {"chat_completions": {"thread_headers": ["X-OpenWebUI-Chat-Id", "x-conversation-id"]}}}
@@ -35,10 +38,12 @@ TITLE: Final = (
     "<chat_history>\nUSER: 2 and 3?\nASSISTANT: I add.\n</chat_history>"
 )
 TAGS: Final = TITLE.replace("a concise, 3-5 word title with an emoji", "1-3 broad tags")
+FOLLOW_UPS: Final = TITLE.replace("a concise, 3-5 word title with an emoji", "3-5 follow-up questions")
 # what both ask for themselves, beside the chat
 TASKS: Final[Mapping[str, Mapping[str, Any]]] = {
     "title": {"messages": [{"role": "user", "content": TITLE}], "stream": False, "max_tokens": 1000},
     "tags": {"messages": [{"role": "user", "content": TAGS}], "stream": False},
+    "follow-ups": {"messages": [{"role": "user", "content": FOLLOW_UPS}], "stream": False},
     "librechat": {
         "messages": [{"role": "user", "content": "Provide a title of at most five words.\n\nUser: 2 and 3?"}],
         "user": "65f1c0ffee00000000000001",
@@ -124,6 +129,73 @@ async def test_what_is_asked_about_a_chat_leaves_its_thread_alone(
     assert aside != CHAT
     assert await roles(scene) == HIDDEN * 2
     assert aside not in [thread["id"] for thread in (await scene.gateway.client.get("/threads"))["threads"]]
+
+
+@pytest.mark.parametrize("order", list(permutations(["title", "tags", "follow-ups"])), ids=" ".join)
+async def test_what_is_asked_about_a_chat_before_its_first_words_does_not_begin_its_thread(
+    scene: OpenAIScene, order: Sequence[str]
+) -> None:
+    messages = [{"role": "user", "content": "2 and 3?"}]
+    tasks = ({"model": "words", **TASKS[task]} for task in order)
+    asides = [await scene.post("/chat/completions", next(tasks), **OPEN_WEBUI)]
+    first = await said(scene, open_webui(messages), OPEN_WEBUI)
+    asides.append(await scene.post("/chat/completions", next(tasks), **OPEN_WEBUI))
+    messages += [{"role": "assistant", "content": first}, {"role": "user", "content": "and again?"}]
+    await said(scene, open_webui(messages), OPEN_WEBUI)
+    asides.append(await scene.post("/chat/completions", next(tasks), **OPEN_WEBUI))
+
+    assert {answer.status_code for answer in asides} == {200}
+    assert CHAT not in {answer.headers["x-thread-id"] for answer in asides}
+    assert await roles(scene) == HIDDEN * 2
+    [listed] = (await scene.gateway.client.get("/threads"))["threads"]
+    assert (listed["id"], listed["title"]) == (CHAT, "2 and 3?")
+
+
+@applications
+async def test_a_chat_begins_while_its_title_is_being_made(
+    scene: OpenAIScene, body_of: Any, headers: Mapping[str, str]
+) -> None:
+    title = asyncio.create_task(scene.post("/chat/completions", {"model": "slow", **TASKS["title"]}, **headers))
+    runs = scene.gateway.application.driver.runs
+    await until(lambda: any(run.begun for run in runs.values()))
+    again = await scene.post("/chat/completions", {"model": "words", **TASKS["title"]}, **headers)
+    first = await said(scene, body_of([{"role": "user", "content": "2 and 3?"}]), headers)
+    title.cancel()
+    await asyncio.wait((title,))
+
+    assert first.endswith("The sum is 5.0.")
+    assert (again.status_code, await roles(scene)) == (200, HIDDEN)
+
+
+@applications
+async def test_a_chat_that_never_streams_begins_with_the_answer_it_brings_back(
+    scene: OpenAIScene, body_of: Any, headers: Mapping[str, str]
+) -> None:
+    messages = [{"role": "user", "content": "2 and 3?"}]
+    first = await scene.post("/chat/completions", {**body_of(messages), "stream": False}, **headers)
+    listed = (await scene.gateway.client.get("/threads"))["threads"]
+    messages += [
+        {"role": "assistant", "content": first.json()["choices"][0]["message"]["content"]},
+        {"role": "user", "content": "and again?"},
+    ]
+    await said(scene, {**body_of(messages), "stream": False}, headers)
+
+    assert (first.headers["x-thread-id"] != CHAT, listed) == (True, [])
+    assert await roles(scene) == HIDDEN * 2
+    assert await scene.versions(CHAT) == 1
+    [begun] = (await scene.gateway.client.get("/threads"))["threads"]
+    assert (begun["id"], begun["title"]) == (CHAT, "2 and 3?")
+
+
+async def test_a_question_about_a_chats_first_call_is_answered_where_it_was_asked(scene: OpenAIScene) -> None:
+    messages = [{"role": "user", "content": "refund 1234"}]
+    body = {"model": "refunder", "messages": messages}
+    asked = await scene.post("/chat/completions", body, **OPEN_WEBUI)
+    provisional = asked.headers["x-thread-id"]
+    messages += [asked.json()["choices"][0]["message"], {"role": "user", "content": "well?"}]
+    waiting = await scene.post("/chat/completions", body, **OPEN_WEBUI)
+
+    assert waiting.headers["x-thread-id"] == provisional != CHAT
 
 
 @applications
