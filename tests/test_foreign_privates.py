@@ -100,6 +100,7 @@ PRIVATE_NAMES: list[tuple[str, Callable[[], object], tuple[str, ...], str]] = [
         "server/connection.py sees there how far an answer is, and answers HTTP/1.0",
     ),
     ("uvicorn", _flow, ("read_paused", "write_paused"), "server/connection.py sees there whether a client is behind"),
+    ("uvicorn", _flow, ("resume_reading",), "server/connection.py reads nothing while a request waits for its turn"),
     (
         "uvicorn",
         lambda: importlib.import_module("uvicorn._types"),

@@ -2,7 +2,8 @@
 
 Above: process. Below: problems. It adds to uvicorn: heads and trailers have limits; requests that ask for another
 protocol keep their bodies; HTTP/1.0 gets no chunks; an error about one request is never written into another's answer;
-a client that closes its sending side still gets its answers; and a client that does not read its answer is dropped.
+a client that closes its sending side still gets its answers; a client that does not read its answer is dropped; and
+what is sent ahead of an answer waits unread.
 """
 
 from __future__ import annotations
@@ -10,24 +11,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
 import socket
 import struct
 from http import HTTPStatus
 from typing import TYPE_CHECKING, ClassVar
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from gateway.endpoints.requests import END_WITH_INPUT
 from gateway.problems import problem_details
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from uvicorn._types import ASGI3Application, ASGISendEvent
 
 logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 65_536
 LARGEST_READ = 262_144  # what asyncio and uvloop read at once
+_HEAD_END = b"\r\n\r\n"
+_LEAST_OF_A_BODY = 512  # parsed at once: stopping at each blank line of a body cost 4 seconds for 9 MB of them
+# Linux names a closed sending side by itself. Elsewhere a hang-up says so.
+_HAS_LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
 class Connection(HttpToolsProtocol):
@@ -37,19 +46,23 @@ class Connection(HttpToolsProtocol):
     answers. A client that leaves looks the same, and most leave in the middle of a stream. So while an answer is being
     sent, a closed sending side means that the client has left; before, it means so if the application wants that
     (endpoints.requests.end_with_client).
+
+    Pipelining: of the requests that are sent ahead of an answer, the next waits for its turn. Until then nothing is
+    read, and what the last read has brought behind it stays bytes: each parsed request takes some kilobytes.
     """
 
     # CPython shares attribute tables up to 30 attributes per class. uvicorn has 28: without slots a connection would
     # have a table of its own, 1.3 KB.
     __slots__ = (
         "_ends_with_input", "_final_bytes", "_head_bytes", "_head_timer", "_in_body", "_in_head", "_in_trailers",
-        "_responding", "_stuck_timer", "_unwritten",
+        "_parsed", "_received", "_responding", "_stuck_timer", "_unread_timer", "_unwritten",
     )  # fmt: skip
 
-    # The time limits for a head to arrive and for an answer to be read. uvicorn makes the connections, so tests use a
-    # subclass with other values.
+    # The time limits for a head to arrive and for an answer to be read, and how often a connection that is not read is
+    # looked at. uvicorn makes the connections, so tests use a subclass with other values.
     head_seconds: ClassVar[float] = 30
     stuck_seconds: ClassVar[float] = 30
+    unread_seconds: ClassVar[float] = 1
 
     _responding: RequestResponseCycle | None
     """The request to whose answer the next written bytes belong, or the last ones."""
@@ -69,11 +82,21 @@ class Connection(HttpToolsProtocol):
     _unwritten: int | None
     """The unwritten bytes at the last check; None if some were written since."""
 
+    _received: bytes
+    """What was received and not parsed to its end; empty otherwise."""
+
+    _parsed: int
+    """How many bytes of it are parsed."""
+
+    _unread_timer: asyncio.TimerHandle | None
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._in_head, self._in_body, self._in_trailers, self._head_bytes = False, False, False, 0
         self._responding, self._final_bytes, self._head_timer = None, None, None
         self._stuck_timer, self._unwritten, self._ends_with_input = None, None, False
+        self._received, self._parsed, self._unread_timer = b"", 0, None
         super().connection_made(transport)
+        self.flow = _Flow(transport, self.pipeline)
         self.transport = _JoinedHeads(transport, self)
         self._wait_for_head()
 
@@ -84,27 +107,49 @@ class Connection(HttpToolsProtocol):
         if self._responding is not None and not self._responding.response_complete:
             self._responding.disconnected = True
             self._responding.message_event.set()
-        if self._stuck_timer is not None:
-            self._stuck_timer.cancel()
-            self._stuck_timer = None
+        for timer in (self._stuck_timer, self._unread_timer):
+            if timer is not None:
+                timer.cancel()
+        self._stuck_timer = self._unread_timer = None
+        self._received = b""
+        self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
         if self._final_bytes is not None:
             return
+        self._received = self._received[self._parsed :] + data if self._received else data
+        self._parsed = 0
+        self._parse()
+        # Any bytes end uvicorn's own wait for the next request.
+        if self._head_timer is None and (self._in_head or self._is_idle()):
+            self._wait_for_head()
+
+    def _parse(self) -> None:
+        """Parse what was received, up to a request that has to wait for its turn.
+
+        A head ends with a blank line, so behind it the parser stops. Of what follows a body in the same few bytes, some
+        30 requests at most come to wait together.
+        """
+        while self._received and not self.pipeline and self._final_bytes is None:
+            least = self._parsed + (_LEAST_OF_A_BODY if self._in_body else 0)
+            end = self._received.find(_HEAD_END, least)
+            piece = memoryview(self._received)[self._parsed : end + len(_HEAD_END) if end >= 0 else None]
+            self._parsed += len(piece)
+            if self._parsed == len(self._received):
+                self._received, self._parsed = b"", 0
+            self._parse_piece(piece)
+
+    def _parse_piece(self, piece: memoryview) -> None:
         try:
-            self._feed(data)
+            self._feed(piece)
         except httptools.HttpParserError:
             self._refuse(400, "this is not an HTTP request")
             return
         if self._in_head or self._in_trailers:  # heads are nearly always shorter
-            self._head_bytes += len(data)
+            self._head_bytes += len(piece)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(431, f"more than {MAX_HEAD_BYTES:,} bytes of headers")
-                return
-        # Any bytes end uvicorn's own wait for the next request.
-        if self._head_timer is None and (self._in_head or self._is_idle()):
-            self._wait_for_head()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """True keeps the sending side open."""
@@ -127,12 +172,11 @@ class Connection(HttpToolsProtocol):
         if self._final_bytes == b"" and not self.pipeline:  # it is closed already
             self.transport.close()
 
-    def _feed(self, data: bytes) -> None:
-        """Parse received bytes. A request to upgrade the protocol, which Java's client sends with every request, is
-        answered as plain HTTP: the parser leaves the body of such a request to the new protocol, so it gets the head
-        again without the upgrade headers.
+    def _feed(self, rest: memoryview) -> None:
+        """Give the parser received bytes. A request to upgrade the protocol, which Java's client sends with every
+        request, is answered as plain HTTP: the parser leaves the body of such a request to the new protocol, so it gets
+        the head again without the upgrade headers.
         """
-        rest = memoryview(data)
         while True:
             try:
                 self.parser.feed_data(rest)
@@ -169,6 +213,8 @@ class Connection(HttpToolsProtocol):
             # HTTP/1.0 has no chunks, so the end of such a body is unknown.
             is_plain = all(name != b"transfer-encoding" for name, _ in self.headers)
             _respond_as_1_0(self.cycle, keep_alive=is_plain and self.parser.should_keep_alive())
+        if self.pipeline and self._unread_timer is None:
+            self._unread_timer = self.loop.call_later(self.unread_seconds, self._look_at_client)
 
     def on_chunk_header(self) -> None:
         # The last chunk is empty: trailers follow it, which the parser keeps as it does headers.
@@ -191,8 +237,28 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._final_bytes is not None and self._is_idle() and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._final_bytes is not None and self._is_idle():
             self._end()
+            return
+        self._parse()
+        self.flow.resume_reading()
+
+    def _look_at_client(self) -> None:
+        """Find out whether the client of a stream has left behind which another request waits. Nothing is read then, so
+        the transport does not say so.
+        """
+        self._unread_timer = None
+        if not self.pipeline or self.transport.is_closing():
+            return
+        cycle, poll = self._responding, select.poll()
+        is_stream = cycle is not None and cycle.response_started and cycle.chunked_encoding
+        poll.register(self.transport.get_extra_info("socket"), _HAS_LEFT)
+        if (is_stream or self._ends_with_input) and poll.poll(0):
+            self.transport.close()
+            return
+        self._unread_timer = self.loop.call_later(self.unread_seconds, self._look_at_client)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -229,7 +295,8 @@ class Connection(HttpToolsProtocol):
         return self._responding is None or self._responding.response_complete
 
     def _wait_for_head(self) -> None:
-        self._head_timer = self.loop.call_later(self.head_seconds, self._head_is_late)
+        if self._final_bytes is None:
+            self._head_timer = self.loop.call_later(self.head_seconds, self._head_is_late)
 
     def _head_is_there(self) -> None:
         self._in_head = False
@@ -277,6 +344,18 @@ class Connection(HttpToolsProtocol):
         if self._final_bytes:
             self.transport.write(self._final_bytes)
         self.transport.close()
+
+
+class _Flow(FlowControl):
+    """Reads nothing while a request waits for its turn; uvicorn reads on when one is answered or asks for its body."""
+
+    def __init__(self, transport: asyncio.Transport, pipeline: deque[tuple[RequestResponseCycle, ASGI3Application]]):
+        super().__init__(transport)
+        self._pipeline = pipeline
+
+    def resume_reading(self) -> None:
+        if not self._pipeline:
+            super().resume_reading()
 
 
 def _open_parser(connection: Connection) -> httptools.HttpRequestParser:

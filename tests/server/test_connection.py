@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.endpoints.requests import end_with_client
 from gateway.server.connection import LARGEST_READ, MAX_HEAD_BYTES, Connection
-from tests.asgi_server import RawClient, serving
+from tests.asgi_server import DEADLINE_SECONDS, RawClient, serving
 from tests.connection_scene import HEAD, Stream, answer_nothing, keeping, parted
 
 # Where Linux's tcp_info counts the segments with data in them that came.
@@ -185,11 +185,11 @@ async def test_trailers_that_go_on_and_on_are_refused() -> None:
 
     async with serving(application, Connection) as port:
         client = await RawClient.connect(port)
-        head = f"{CHUNKED_HEAD}5\r\nhello\r\n0\r\nX-Long: ".encode()
-        client.writer.write(head)
+        body = b"5\r\nhello\r\n0\r\nX-Long: "
+        client.writer.write(CHUNKED_HEAD.encode() + body)
         async with asyncio.timeout(10):
             await begun.wait()
-        client.writer.write(b"x" * (MOST_TRAILERS + 1 - len(head)))  # what is not read when it closes resets it
+        client.writer.write(b"x" * (MOST_TRAILERS + 1 - len(body)))  # what is not read when it closes resets it
         assert (await client.read_rest()).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
         await client.close()
 
@@ -197,10 +197,10 @@ async def test_trailers_that_go_on_and_on_are_refused() -> None:
 async def test_trailers_of_what_was_answered_already_have_a_limit_too() -> None:
     async with serving(answer_nothing, Connection) as port:
         client = await RawClient.connect(port)
-        head = f"{CHUNKED_HEAD}0\r\nX-Long: ".encode()
-        client.writer.write(head)
+        body = b"0\r\nX-Long: "
+        client.writer.write(CHUNKED_HEAD.encode() + body)
         assert (await client.read_head())["status"] == "204"
-        client.writer.write(b"x" * (MOST_TRAILERS + 1 - len(head)))
+        client.writer.write(b"x" * (MOST_TRAILERS + 1 - len(body)))
         assert await client.read_rest() == b""
         await client.close()
 
@@ -414,6 +414,146 @@ async def test_requests_that_come_together_are_answered_in_their_order() -> None
                 assert [await client.read_chunk() for _ in range(2)] == [b"last", b""]
             else:
                 assert await client.read_until(path.encode()) == path.encode()
+        await client.close()
+
+
+# --- what is sent ahead
+
+
+class Counted(Connection):
+    """Counts what it reads, and the most requests that ever waited."""
+
+    unread_seconds = 0.01
+    read = 0
+    waiting = 0
+
+    def data_received(self, data: bytes) -> None:
+        Counted.read += len(data)
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        Counted.waiting = max(Counted.waiting, len(self.pipeline))
+
+
+@pytest.fixture
+def counted() -> type[Counted]:
+    Counted.read = Counted.waiting = 0
+    return Counted
+
+
+async def test_what_is_sent_ahead_of_an_answer_is_not_read(counted: type[Counted]) -> None:
+    stream = Stream()
+    ahead = 20_000
+    async with serving(stream, counted) as port:
+        client = await RawClient.connect(port)
+        client.send("GET", "/stream")
+        assert (await client.read_head())["status"] == "200"
+        assert await client.read_chunk() == b"first"
+        for number in range(ahead):
+            client.send("GET", f"/{number:05}")
+        for _ in range(100):  # others are answered meanwhile, and nothing more of this client is read
+            other = await RawClient.connect(port)
+            other.send("GET", "/other")
+            assert (await other.read_head())["status"] == "200"
+            await other.close()
+        assert counted.read < 2 * LARGEST_READ
+        assert counted.waiting == 1
+        stream.go_on.set()
+        assert [await client.read_chunk() for _ in range(2)] == [b"last", b""]
+        for number in range(ahead):
+            await client.read_until(f"\r\n\r\n/{number:05}".encode())
+        assert counted.waiting == 1
+        await client.close()
+
+
+async def test_of_what_follows_a_body_a_few_requests_come_to_wait(counted: type[Counted]) -> None:
+    bodies: list[bytes] = []
+    async with serving(keeping(bodies), counted) as port:
+        client = await RawClient.connect(port)
+        client.writer.write(f"{CHUNKED_HEAD}5\r\nhello\r\n0\r\n\r\n".encode() * 1000)
+        for _ in range(1000):
+            assert (await client.read_head())["status"] == "204"
+        await client.close()
+    assert bodies == [b"hello"] * 1000
+    assert counted.waiting < 40
+
+
+async def test_a_body_of_blank_lines_is_parsed_in_few_pieces() -> None:
+    pieces: list[int] = []
+
+    class Pieces(Connection):
+        def _feed(self, rest: memoryview) -> None:
+            pieces.append(len(rest))
+            super()._feed(rest)
+
+    bodies: list[bytes] = []
+    body = b"\r\n" * 500_000
+    async with serving(keeping(bodies), Pieces) as port:
+        client = await RawClient.connect(port)
+        client.send("POST", "/", body)
+        assert (await client.read_head())["status"] == "204"
+        await client.close()
+    assert bodies == [body]
+    assert len(pieces) < len(body) / 500
+
+
+@pytest.mark.parametrize("at", range(1, 4))
+async def test_heads_are_told_apart_wherever_they_are_parted(at: int) -> None:
+    bodies: list[bytes] = []
+    body = b"a\r\n\r\nb\r\n\r\n"
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+    chunked = CHUNKED_HEAD.encode() + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    async with serving(keeping(bodies), Connection) as port:
+        client = await RawClient.connect(port)
+        whole = (head + body + chunked) * 3
+        for start in range(0, len(whole), at):
+            client.writer.write(whole[start : start + at])
+            await client.writer.drain()
+            await asyncio.sleep(0)
+        for _ in range(6):
+            assert (await client.read_head())["status"] == "204"
+        await client.close()
+    assert bodies == [body] * 6
+
+
+@pytest.mark.parametrize("leaves", ["closed", "half-closed", "reset"])
+async def test_who_leaves_a_silent_stream_while_another_request_waits_is_seen_to_leave(
+    leaves: str, counted: type[Counted]
+) -> None:
+    stream = Stream()
+    async with serving(stream, counted) as port:
+        client = await RawClient.connect(port)
+        client.writer.write(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
+        await client.read_head()
+        assert await client.read_chunk() == b"first"
+        if leaves == "reset":
+            client.writer.transport.abort()
+        elif leaves == "half-closed":
+            client.writer.write_eof()
+        else:
+            await client.close()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await stream.left.wait()
+        client.writer.transport.abort()
+
+
+async def test_who_stays_at_a_silent_stream_gets_what_waits_behind_it(counted: type[Counted]) -> None:
+    stream = Stream()
+    async with serving(stream, counted) as port:
+        client = await RawClient.connect(port)
+        client.writer.write(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2)
+        await client.read_head()
+        assert await client.read_chunk() == b"first"
+        other = await RawClient.connect(port)
+        for _ in range(200):  # time for a look or two
+            other.send("GET", "/other")
+            await other.read_until(b"/other")
+        await other.close()
+        stream.go_on.set()
+        assert [await client.read_chunk() for _ in range(2)] == [b"last", b""]
+        await client.read_head()
+        assert [await client.read_chunk() for _ in range(3)] == [b"first", b"last", b""]
         await client.close()
 
 
