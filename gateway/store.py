@@ -32,7 +32,6 @@ LEAST_LIFE_SECONDS = 3600.0
 PAUSED_LIFE_SECONDS = 86_400.0
 """How long one stays that waits for its client or for a person: these may come back the next day."""
 
-
 # More than a thread may ever have: what the operator may set as max_versions.
 MOST_VERSIONS = 1000
 
@@ -390,9 +389,7 @@ class Store(Protocol):
         """None: no such thread or version."""
 
     async def select_version(self, owner: str, thread_id: str, version: int) -> bool:
-        """Make it the current version: the thread becomes what it was when that version was last current. False: there
-        is no such version.
-        """
+        """Make it the current version: the thread becomes what it was when it last was that. False: there is none."""
 
     async def delete_version(self, owner: str, thread_id: str, version: int, due: Sequence[DueDeletion] = ()) -> bool:
         """Delete the version, with the messages that no other version and no fork has. False: there is no such version.
@@ -473,10 +470,11 @@ class Store(Protocol):
             NotFoundError: there is no thread or version that the fork begins with.
         """
 
-    async def queue_run(self, run: RunRecord) -> None:
+    async def queue_run(self, run: RunRecord, messages: Sequence[Message] = ()) -> None:
         """Store a run that waits for its thread, which need not exist yet; or the end of one that was waiting.
 
-        A run that ended so has not begun (no `started_at`), and may be begun nevertheless, to store its input.
+        A run that ended so has not begun (no `started_at`), and may be begun or ended by end_run, to store its input.
+        `messages` are in no thread. They stay when the run leaves the queue, and go when it begins or end_run ends it.
 
         Raises:
             ConflictError: there is a run of that id, and it does not wait.
@@ -512,7 +510,7 @@ class Store(Protocol):
             StoreError: also if `first` does not follow the last stored event: earlier events were lost, and a log with
             a gap would be invalid.
             NotFoundError: no such run: its thread was deleted.
-            ConflictError: the run has ended already.
+            ConflictError: the run has ended already, and not in the queue.
         """
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None: ...
@@ -544,9 +542,7 @@ class Store(Protocol):
         """
 
     async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
-        """As `load_run`, for a run that may be about to begin: also reads its thread, so that `load_thread` need not
-        wait.
-        """
+        """As `load_run`, for a run that may be about to begin: reads its thread too, so `load_thread` need not wait."""
 
     async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
         """Events whose number is greater than `after`, in order, at most about `limit` (a few more may come)."""
@@ -556,6 +552,9 @@ class Store(Protocol):
 
     async def unfinished_runs(self) -> list[RunRecord]:
         """Stored runs that are queued or running: at start, those that the last process left behind."""
+
+    async def waiting_runs(self) -> list[tuple[RunRecord, tuple[Message, ...]]]:
+        """Runs that wait, and those that left the queue with messages, with these; in the order of queue_run."""
 
     async def remove_logs(self, *, finished_before: float) -> int:
         """Delete the logs of runs that ended before then (the runs' rows and the threads stay); gives how many."""

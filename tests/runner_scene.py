@@ -104,9 +104,9 @@ class GatedStore:
         await self._pass("last_sequence")
         return await self._store.last_sequence(owner, run_id)
 
-    async def queue_run(self, run: RunRecord) -> None:
+    async def queue_run(self, run: RunRecord, messages: Sequence[Message] = ()) -> None:
         await self._pass("queue_run")
-        await self._store.queue_run(run)
+        await self._store.queue_run(run, messages)
 
     async def begin_run(
         self,

@@ -57,10 +57,13 @@ def end(connection: sqlite3.Connection, log: RunLog | None, run: RunRecord, firs
     if log is not None and records.count and run_rows.end_run(connection, log.key, run, first - 1):
         key = log.key
     else:
-        key, last = _open_log(connection, run.owner, run.run_id)
+        waiting = run_rows.find_waiting(connection, run.owner, run.run_id)
+        key, last = _open_log(connection, run.owner, run.run_id) if waiting is None else (waiting, 0)
         if records.count and first != last + 1:
             raise StoreError(f"the log of run {run.run_id!r} ends with event {last}, not before event {first}")
         run_rows.update_run(connection, key, run)
+        if waiting is not None:
+            run_rows.forget_messages(connection, key)
     if records.count:
         event_log.insert_events(connection, [_event_row(key, first, records)])
     return key

@@ -11,7 +11,8 @@ from typing import Any
 
 from gateway.errors import ConflictError
 from gateway.events import Usage
-from gateway.records import dump_json, load_json
+from gateway.messages import Message
+from gateway.records import decode_message, dump_json, encode_message, load_json
 from gateway.sqlite import stored_bytes
 from gateway.sqlite.row_values import (
     from_optional_text,
@@ -45,6 +46,12 @@ _FIND_WAITING = "SELECT key FROM runs WHERE owner = ? AND id = ? AND (status = '
 _FIND_LOG = (
     "SELECT key, status, ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) FROM runs"
     " WHERE owner = ? AND id = ?"
+)
+# Each part by an index of its own.
+_WAITING_RUNS = (
+    f"SELECT {_RUN_COLUMNS}, waiting_messages FROM runs WHERE key IN ("
+    "SELECT key FROM runs WHERE log_kept = 1 AND finished_at IS NULL AND status = 'queued'"
+    " UNION SELECT key FROM runs WHERE waiting_messages IS NOT NULL) ORDER BY key"
 )
 _RUNS_OF_CLIENT = (
     f"SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND id = ? AND reused_id IS NULL"
@@ -158,6 +165,36 @@ def read_unfinished_runs(connection: sqlite3.Connection) -> list[RunRecord]:
     return [_run_record(row) for row in rows]
 
 
+def read_waiting_runs(connection: sqlite3.Connection) -> list[tuple[RunRecord, tuple[Message, ...]]]:
+    """Runs that wait, and those that have messages that wait, with these; the one that was queued first in front."""
+    rows = connection.execute(_WAITING_RUNS).fetchall()
+    return [(_run_record(row), _messages(messages)) for *row, messages in rows]
+
+
+def _messages(lines: bytes | None) -> tuple[Message, ...]:
+    return () if lines is None else tuple([decode_message(line) for line in lines.split(b"\n")])
+
+
+def queue_run(connection: sqlite3.Connection, run: RunRecord, messages: Sequence[Message]) -> None:
+    """Insert a run that waits with these messages; or write the end of one that waited, whose messages stay.
+
+    Raises:
+        ConflictError: there is a run of this id, and it does not wait.
+    """
+    if run.status is not RunStatus.QUEUED:
+        _insert_or_update(connection, run)
+        return
+    key = insert_run(connection, run)
+    if messages:
+        lines = b"\n".join(map(encode_message, messages))
+        connection.execute("UPDATE runs SET waiting_messages = ? WHERE key = ?", (lines, key))
+
+
+def forget_messages(connection: sqlite3.Connection, key: int) -> None:
+    """The run's messages wait no more."""
+    connection.execute("UPDATE runs SET waiting_messages = NULL WHERE key = ?", (key,))
+
+
 def insert_run(connection: sqlite3.Connection, run: RunRecord) -> int:
     """Insert a new run; gives its key.
 
@@ -187,14 +224,28 @@ def start_run(connection: sqlite3.Connection, run: RunRecord) -> int:
     Raises:
         ConflictError: the run has begun.
     """
+    key, waited = _insert_or_update(connection, run)
+    if waited:
+        forget_messages(connection, key)
+    return key
+
+
+def find_waiting(connection: sqlite3.Connection, owner: str, run_id: str) -> int | None:
+    """The key of a run that waits, or left the queue and has not begun."""
+    row = connection.execute(_FIND_WAITING, (to_text(owner), to_text(run_id))).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _insert_or_update(connection: sqlite3.Connection, run: RunRecord) -> tuple[int, bool]:
+    """The key of a run that is new, or has waited, and which of these it is."""
     try:
-        return insert_run(connection, run)
+        return insert_run(connection, run), False
     except ConflictError:
-        row = connection.execute(_FIND_WAITING, (to_text(run.owner), to_text(run.run_id))).fetchone()
-        if row is None:
+        key = find_waiting(connection, run.owner, run.run_id)
+        if key is None:
             raise
-        update_run(connection, row[0], run)
-        return int(row[0])
+        update_run(connection, key, run)
+        return key, True
 
 
 def delete_run(connection: sqlite3.Connection, owner: str, run_id: str) -> bool:

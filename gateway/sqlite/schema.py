@@ -223,10 +223,16 @@ CHANGED_AT = "coalesce(finished_at, started_at, created_at)"
 # Runs of A2A, whose clients list them, the one that changed last first.
 _LISTED_RUNS: Migration = (f"CREATE INDEX runs_of_a2a ON runs (owner, {CHANGED_AT}, key) WHERE origin = 'a2a'",)
 
+# The messages of a run that waits for its turn: a line each, see records. NULL: none, or it has begun.
+_WAITING_MESSAGES: Migration = (
+    "ALTER TABLE runs ADD COLUMN waiting_messages BLOB",
+    "CREATE INDEX runs_with_messages ON runs (key) WHERE waiting_messages IS NOT NULL",
+)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
     *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS, _VERSIONS),
-    *(_COLLECTIONS, _MESSAGE_TIMES, _PAUSED_THREADS, _LISTED_RUNS),
+    *(_COLLECTIONS, _MESSAGE_TIMES, _PAUSED_THREADS, _LISTED_RUNS, _WAITING_MESSAGES),
 )
 
 

@@ -51,7 +51,6 @@ from gateway.store import (
     Page,
     RunFilter,
     RunRecord,
-    RunStatus,
     StoreEnvironment,
     Thread,
     ThreadChange,
@@ -284,7 +283,7 @@ class SqliteStore:
             work,
             kept,
             lambda: self._cache.changed((thread.owner, thread.thread_id)),
-            pages=_RUN_PAGES + _message_pages(thread, keep),
+            pages=_RUN_PAGES + _message_pages(len(thread.messages) - keep),
             long=bool(thread.collection),
         )
 
@@ -292,9 +291,9 @@ class SqliteStore:
         if not self._collected.fork_thread(connection, owner, fork.of, fork.thread, fork.version, fork.start):
             raise NotFoundError(f"there is no version {fork.version} of thread {fork.of!r}", code="version_not_found")
 
-    async def queue_run(self, run: RunRecord) -> None:
-        work = run_rows.insert_run if run.status is RunStatus.QUEUED else run_rows.start_run
-        await self._write(lambda connection: work(connection, run))
+    async def queue_run(self, run: RunRecord, messages: Sequence[Message] = ()) -> None:
+        pages = _RUN_PAGES + _message_pages(len(messages))
+        await self._write(lambda connection: run_rows.queue_run(connection, run, messages), pages=pages)
 
     def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
         log = self._runs.get((owner, run_id))
@@ -337,7 +336,7 @@ class SqliteStore:
             work,
             kept,
             lambda: self._cache.changed((thread.owner, thread.thread_id)),
-            pages=_RUN_PAGES + _message_pages(thread, keep) + pages_of(1, len(records.lines)),
+            pages=_RUN_PAGES + _message_pages(len(thread.messages) - keep) + pages_of(1, len(records.lines)),
             long=bool(erase or thread.collection),
         )
 
@@ -409,6 +408,9 @@ class SqliteStore:
 
     async def unfinished_runs(self) -> list[RunRecord]:
         return await self._read(run_rows.read_unfinished_runs)
+
+    async def waiting_runs(self) -> list[tuple[RunRecord, tuple[Message, ...]]]:
+        return await self._read(run_rows.read_waiting_runs)
 
     async def remove_logs(self, *, finished_before: float) -> int:
         removed = 0
@@ -496,7 +498,7 @@ class SqliteStore:
             work,
             lambda written: self._thread_written(thread, keep, written),
             lambda: self._cache.changed((thread.owner, thread.thread_id)),
-            pages=_RUN_PAGES + _message_pages(thread, keep),
+            pages=_RUN_PAGES + _message_pages(len(thread.messages) - keep),
             long=bool(thread.collection),
         )
 
@@ -525,9 +527,9 @@ class SqliteStore:
             del self._runs[key]
 
 
-def _message_pages(thread: Thread, keep: int) -> int:
-    """About how many pages the messages after the first `keep` take; most messages take a quarter of a page at most."""
-    return (len(thread.messages) - keep) // 4 + 1
+def _message_pages(count: int) -> int:
+    """About how many pages so many messages take; most messages take a quarter of a page at most."""
+    return count // 4 + 1
 
 
 # --- within a transaction

@@ -21,7 +21,7 @@ from gateway.sqlite.address import Address
 from gateway.sqlite.erasure import ErasureTimes
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.transactions import Transactions
-from gateway.store import Store, Thread
+from gateway.store import RunStatus, Store, Thread
 from tests.running_gateway import agent, gateway_process, run_body, scripted, write_configuration
 from tests.stored_samples import DEADLINE_SECONDS, OWNER, begin, ended, run, sqlite_file, thread, within
 from tests.waiting import until, until_outside
@@ -114,6 +114,23 @@ async def test_a_retracted_messages_words_are_in_no_file(store: Store, tmp_path:
 async def test_the_words_of_forgotten_logs_are_in_no_file(store: Store, tmp_path: Path) -> None:
     await keep_run(store, "r1", thread(), "unspeakable", 2_000)
     await within(store.remove_logs(finished_before=1_000.0))
+    await until_gone(tmp_path, ["unspeakable"])
+
+
+@pytest.mark.parametrize("ends", ["waiting", "left", "begun"])
+async def test_words_that_waited_for_a_turn_are_in_no_file(store: Store, tmp_path: Path, ends: str) -> None:
+    await keep_run(store, "r0", long_thread("t1", "remarkable", [100]), "remarkable", 1)
+    held = long_thread("t1", "unspeakable", [100, 5_000, 50_000])
+    waits = replace(run(status=RunStatus.QUEUED), started_at=None)
+    await within(store.queue_run(waits, held.messages))
+    assert found(tmp_path, ["unspeakable"]) == {"unspeakable"}
+    if ends == "left":
+        await within(store.queue_run(replace(waits, status=RunStatus.CANCELLED, finished_at=105.0)))
+        await within(store.delete_run(OWNER, "r1"))
+    else:
+        if ends == "begun":
+            await within(store.begin_run(run(), held, keep=0))
+        await within(store.delete_thread(OWNER, "t1"))
     await until_gone(tmp_path, ["unspeakable"])
 
 
