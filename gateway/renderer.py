@@ -10,17 +10,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
 from gateway.errors import UnavailableError
-from gateway.events import Event, RunFailed, RunFinished
+from gateway.events import (
+    Event,
+    MediaGiven,
+    ReasoningDelta,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    ToolCallStarted,
+    ToolReturned,
+)
 from gateway.runs.viewer import Viewer
 from gateway.sse import EventStreamResponse, OpenStreams, RunFrames
 
 BodyT = TypeVar("BodyT")
 BodyT_co = TypeVar("BodyT_co", covariant=True)
+
+_ANSWERS: Final = frozenset({TextDelta, ReasoningDelta, MediaGiven, ToolCallStarted, ToolReturned, RunFinished})
 
 
 class Renderer(Protocol[BodyT_co]):
@@ -78,6 +90,60 @@ def rendered_stream(
     return EventStreamResponse(source, streams, opening=opening, headers=headers, comments=comments)
 
 
+async def rendered_stream_once_shown(
+    request: Request,
+    viewer: Viewer,
+    renderer: Renderer[object],
+    streams: OpenStreams,
+    *,
+    headers: Mapping[str, str] | None = None,
+) -> EventStreamResponse | RunFailed:
+    """As `rendered_stream`, but not before there is something of the answer to show: words, a call, its end; and at
+    most `OpenStreams.head_seconds` after the run's turn has come. Gives the failure of a run that fails before that.
+
+    Raises:
+        ClientDisconnect: the client has left, which the run takes as it takes a stream's viewer that leaves.
+        StoreError: the run's events cannot be read.
+    """
+    leaving = _Leaving(request, viewer, streams.unwatched_seconds)
+    try:
+        opening, last = await _opening(viewer, renderer, streams.head_seconds)
+        if leaving.noticed:
+            raise ClientDisconnect
+    except BaseException:
+        viewer.close()
+        raise
+    finally:
+        leaving.stop()
+    if isinstance(last, RunFailed):
+        viewer.close()
+        return last
+    source = RunFrames(viewer, _FramesBehind(renderer, 0).render)
+    return EventStreamResponse(source, streams, opening=opening, headers=headers)
+
+
+async def _opening(viewer: Viewer, renderer: Renderer[object], seconds: float) -> tuple[bytes, RunFailed | None]:
+    """The frames up to the first of the answer, or those that there are so long after the run's turn has come; and the
+    failure that comes before anything of an answer.
+    """
+    loop, until = asyncio.get_running_loop(), None
+    frames: list[bytes] = []
+    while True:
+        batch = await viewer.next(seconds if until is None else until - loop.time())
+        if batch is None and until is None:
+            continue
+        if batch is None or not batch.events:
+            break
+        frames += renderer.render(batch.events, batch.first)
+        if any(type(event) in _ANSWERS for event in batch.events):
+            break
+        if isinstance(last := batch.events[-1], RunFailed):
+            return b"", last
+        if until is None and any(type(event) is RunStarted for event in batch.events):
+            until = loop.time() + seconds
+    return b"".join(frames), None
+
+
 async def rendered_body(request: Request, viewer: Viewer, renderer: Renderer[BodyT]) -> BodyT:
     """The renderer's non-streaming answer, once the run has ended. The viewer is as for `rendered_stream`.
 
@@ -89,16 +155,16 @@ async def rendered_body(request: Request, viewer: Viewer, renderer: Renderer[Bod
     """
     last: Event | None = None
     with closing(viewer):
-        leaving = asyncio.create_task(_close_if_left(request, viewer))
+        leaving = _Leaving(request, viewer)
         try:
             async for batch in viewer:
                 renderer.render(batch.events, batch.first)
                 last = batch.events[-1]
         finally:
-            leaving.cancel()
+            leaving.stop()
     if isinstance(last, RunFinished | RunFailed):
         return renderer.final()
-    if leaving.done():
+    if leaving.noticed:
         raise ClientDisconnect
     raise UnavailableError("the run's events could not be read to their end; ask for the run again")
 
@@ -112,10 +178,30 @@ async def rendered_so_far(viewer: Viewer, renderer: Renderer[object]) -> Event |
     return last
 
 
-async def _close_if_left(request: Request, viewer: Viewer) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    viewer.close()
+class _Leaving:
+    """Closes the viewer of a request whose client leaves. `noticed`: it has left."""
+
+    def __init__(self, request: Request, viewer: Viewer, after_seconds: float = 0.0) -> None:
+        """A task costs something, so it begins late where a stream is about to look by itself."""
+        self.noticed = False
+        self._request = request
+        self._viewer = viewer
+        self._task: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(after_seconds, self._begin)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _begin(self) -> None:
+        self._task = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+        self.noticed = True
+        self._viewer.close()
 
 
 class _FramesBehind:

@@ -47,6 +47,7 @@ _RAW_HEADERS: Final = (
 
 # The task that watches a stream cost a twentieth of a short answer, so it starts late.
 UNWATCHED_SECONDS = 0.050
+HEAD_SECONDS = 2.0
 _SILENCE_SECONDS = 15.0
 
 
@@ -78,11 +79,19 @@ class FrameSource(Protocol):
 class OpenStreams:
     """All open streams of the process, and their common settings. One per application."""
 
-    def __init__(self, *, heartbeat_seconds: float | None = 15.0, unwatched_seconds: float = UNWATCHED_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        heartbeat_seconds: float | None = 15.0,
+        unwatched_seconds: float = UNWATCHED_SECONDS,
+        head_seconds: float = HEAD_SECONDS,
+    ) -> None:
         """`heartbeat_seconds`: how long a stream may be silent before a comment is sent; None: no comments.
-        `unwatched_seconds`: how long a stream runs before it checks whether its client is still there.
+        `unwatched_seconds`: how long a stream runs before it checks whether its client is still there. `head_seconds`:
+        how long the head of an answer waits for what it is to say, where a protocol lets it wait.
         """
         self.unwatched_seconds = unwatched_seconds
+        self.head_seconds = head_seconds
         self.silence_seconds = _SILENCE_SECONDS if heartbeat_seconds is None else heartbeat_seconds
         self.has_comments = heartbeat_seconds is not None
         self._streams: set[EventStreamResponse] = set()

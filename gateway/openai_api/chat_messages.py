@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from gateway.events import Incomplete, Outcome, StopReason
 from gateway.messages import MediaBlock, Message, ReasoningBlock, TextBlock, ToolCall
 from gateway.openai_api.backend_tools import execution_text
 from gateway.openai_api.media_out import markdown_of
@@ -22,6 +23,9 @@ RETRACTION_MARK: Final = "[The text above was taken back.]"
 
 WAITS: Final = "[Approval needed]"
 """Begins the text that says what a run waits for. It is no part of the thread."""
+
+REFUSED: Final = "The model refused to answer."
+"""The refusal of a model that refuses without words for it. It is no part of the thread."""
 
 BETWEEN: Final = "\n\n"
 """What stands between two paragraphs."""
@@ -52,6 +56,11 @@ class Joints:
         parted = self._turn_id is not None and (alone or self._alone or turn_id != self._turn_id)
         self._turn_id, self._alone = turn_id, alone
         return BETWEEN if parted else ""
+
+
+def is_refusal(outcome: Outcome) -> bool:
+    """Whether a run ended because its model refuses to answer. To OpenAI's clients that is an answer."""
+    return isinstance(outcome, Incomplete) and outcome.reason is StopReason.REFUSAL
 
 
 def shown_answer(messages: Sequence[Message], backend_tools: BackendTools = "hidden") -> ShownAnswer:
@@ -96,8 +105,8 @@ def is_copy(sent: str, shown: str) -> bool:
 
 
 def is_note(sent: str) -> bool:
-    """Whether a text only says what a run waited for: then the thread may have no message for it."""
-    return sent.lstrip().startswith(WAITS)
+    """Whether a text only says how a run ended: then the thread may have no message for it."""
+    return sent == REFUSED or sent.lstrip().startswith(WAITS)
 
 
 class _Pieces:

@@ -44,7 +44,16 @@ from gateway.events import (
 )
 from gateway.messages import JsonObject, JsonValue, ToolCall
 from gateway.openai_api.backend_tools import execution_text
-from gateway.openai_api.chat_messages import BETWEEN, RETRACTION_MARK, WAITS, BackendTools, Joints, shown_answer
+from gateway.openai_api.chat_messages import (
+    BETWEEN,
+    REFUSED,
+    RETRACTION_MARK,
+    WAITS,
+    BackendTools,
+    Joints,
+    is_refusal,
+    shown_answer,
+)
 from gateway.openai_api.errors import error_body, failure_of
 from gateway.openai_api.media_out import markdown_of
 from gateway.openai_api.usage import chat_usage
@@ -77,7 +86,6 @@ _FINISH_REASONS: Mapping[StopReason, str] = MappingProxyType(
         StopReason.MAX_ITERATIONS: "length",
         StopReason.PAUSE: "length",
         StopReason.CONTENT_FILTER: "content_filter",
-        StopReason.REFUSAL: "content_filter",
     }
 )
 
@@ -149,7 +157,7 @@ class ChatCompletion:
         """
         last, form = self._last, self._form
         assert last is not None, "a run ends before its answer is wanted"
-        if (failure := failure_of(last, to_operator=self._to_operator)) is not None:
+        if (failure := failure_of(last, agent_id=self._form.model, to_operator=self._to_operator)) is not None:
             raise failure
         assert isinstance(last, RunFinished), "all others failed"
         choice: JsonObject = {
@@ -177,10 +185,11 @@ class ChatCompletion:
         shown = shown_answer(self._transcript.messages, self._form.backend_tools)
         content = BETWEEN.join(filter(None, (shown.content, _waits_for(outcome))))
         calls = _pending_calls(outcome)
+        refusal = shown.refusal or (REFUSED if is_refusal(outcome) else "")
         message: JsonObject = {
             "role": "assistant",
-            "content": content if content or not (calls or shown.refusal) else None,
-            "refusal": shown.refusal or None,
+            "content": content if content or not (calls or refusal) else None,
+            "refusal": refusal or None,
         }
         if shown.reasoning:
             message["reasoning_content"] = shown.reasoning
@@ -208,6 +217,7 @@ class ChatChunks:
         self._said: set[str] = set()  # those that had words
         self._calls: dict[str, tuple[str, list[str]]] = {}  # names and arguments, where they are shown
         self._turn_id = ""
+        self._has_refused = False
         # of the last delta
         self._words_id = ""
         self._head = b""
@@ -270,6 +280,7 @@ class ChatChunks:
         if (member := self._members.get(message_id)) is None:
             return ()
         self._words_id, self._head = message_id, self._heads[member]
+        self._has_refused = self._has_refused or member == "refusal"
         self._said.add(message_id)
         return [self._piece(member, message_id, text)]
 
@@ -297,7 +308,7 @@ class ChatChunks:
         return self._piece("reasoning_content", event.message_id, text)
 
     def _end(self, last: RunFinished | RunFailed) -> Sequence[bytes]:
-        if (failure := failure_of(last, to_operator=self._to_operator)) is not None:
+        if (failure := failure_of(last, agent_id=self._form.model, to_operator=self._to_operator)) is not None:
             body = error_body(encodable(failure.message), failure.status, failure.code)
             return [b"data: %b\n\n" % orjson.dumps(body), _DONE]
         assert isinstance(last, RunFinished), "all others failed"
@@ -305,6 +316,8 @@ class ChatChunks:
         frames: list[bytes] = []
         if waits := _waits_for(outcome):
             frames.append(self._piece("content", "", waits, alone=True))
+        if is_refusal(outcome) and not self._has_refused:
+            frames.append(self._piece("refusal", "", REFUSED))
         for index, call in enumerate(_pending_calls(outcome)):
             frames.append(self._delta({"tool_calls": [{"index": index, **_written_call(call)}]}))
         frames.append(self._delta({}, finish_reason(outcome)))

@@ -25,6 +25,7 @@ request whose run has begun, so that no tool runs twice.
 _PASSES: Final = frozenset({"thread_busy", "version_conflict"})
 """The conflicts that a later request may not meet."""
 
+_UNUSABLE: Final = "the agent {agent!r} cannot answer: its model cannot be used; its operator can mend that"
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _CODES: Final = {
     "agent_not_found": "model_not_found",
@@ -34,6 +35,14 @@ _CODES: Final = {
     "unauthenticated": "invalid_api_key",
     "model_quota": "insufficient_quota",
 }
+_REFUSALS: Final = {
+    "model_invalid": (400, "the agent {agent!r} cannot answer this request: its model refused it"),
+    "model_authentication": (424, _UNUSABLE),
+    "model_not_found": (424, _UNUSABLE),
+}
+"""What a provider refuses: the same request would meet the same refusal, so it is none of the 5xx that clients repeat.
+With each is what callers read who are no operators.
+"""
 _RATE_LIMITED: Final = "rate_limit_exceeded"
 _INVALID: Final = 400
 _TOO_MANY: Final = 429
@@ -89,12 +98,24 @@ def param_of(pointer: str) -> str | None:
     return dotted(pointer) or None
 
 
-def failure_of(last: RunFinished | RunFailed, *, to_operator: bool = True) -> RunFailedError | None:
+def failure_of(last: RunFinished | RunFailed, *, agent_id: str = "", to_operator: bool = True) -> RunFailedError | None:
     """The error of a run that failed or was cancelled; None of another. `to_operator`: the caller may see why a model
-    failed.
+    failed, and which; others read the agent's id.
     """
     if isinstance(last, RunFinished):
         cancelled = isinstance(last.outcome, Cancelled)
         return RunFailedError("the run was cancelled", "cancelled", _CONFLICT) if cancelled else None
-    message = last.message if to_operator else public_message(last.code, last.message)
-    return RunFailedError(message, last.code, failure_status(last.code))
+    return failure_error(last, agent_id=agent_id, to_operator=to_operator)
+
+
+def failure_error(failed: RunFailed, *, agent_id: str = "", to_operator: bool = True) -> RunFailedError:
+    """The error of a run that failed, as `failure_of`."""
+    code = failed.code
+    status, said = _REFUSALS.get(code) or (failure_status(code), "")
+    if to_operator:
+        message = failed.message
+    elif said:
+        message = said.format(agent=agent_id)
+    else:
+        message = public_message(code, failed.message, f"the agent {agent_id!r}")
+    return RunFailedError(message, code, status)

@@ -5,7 +5,7 @@ Below: responses_renderer, reasoning_envelopes, protocol. Above: thread_items, r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -31,10 +31,13 @@ class ResponseView:
     encrypted: bool = False
 
     def renderer(
-        self, record: RunRecord, earlier: Sequence[EarlierCall] = (), *, dated: bool = False
+        self,
+        record: RunRecord,
+        earlier: Sequence[EarlierCall] = (),
+        ended_at: Callable[[], float | None] | None = None,
     ) -> ResponsesRenderer:
-        """The renderer of a run. `earlier` are calls of earlier runs, where the run's own record names none. `dated`:
-        it says when the run ended, which a stream never does.
+        """The renderer of a run. `earlier` are calls of earlier runs, where the run's own record names none. `ended_at`
+        tells when the run has ended; without it the record does.
         """
         form = form_of(record)
         if record.origin != ORIGIN:
@@ -45,7 +48,7 @@ class ResponseView:
             to_operator=self.to_operator,
             seal=self.seal,
             shows_failure=True,
-            completed_at=record.finished_at if dated else None,
+            ended_at=ended_at or (lambda: record.finished_at),
         )
 
 

@@ -90,15 +90,15 @@ class WordsItem(OutputItem):
 
 
 class MessageItem(WordsItem):
-    """What the model says: one text, or one refusal."""
+    """What the model says: one text, or one refusal, if `is_refusal`."""
 
-    __slots__ = ("_refusal",)
+    __slots__ = ("is_refusal",)
 
     def __init__(self, item_id: str, index: int, source_id: str, *, refusal: bool = False) -> None:
         more: JsonObject = {"content_index": 0} if refusal else {"content_index": 0, "logprobs": []}
         kind = "refusal" if refusal else "output_text"
         super().__init__(item_id, index, source_id, f"response.{kind}.delta", more)
-        self._refusal = refusal
+        self.is_refusal = refusal
 
     def value(self) -> JsonObject:
         content = [self._part(self.text)] if self.parts or self.status != "in_progress" else []
@@ -111,7 +111,7 @@ class MessageItem(WordsItem):
     def closed(self, status: ItemStatus) -> Iterator[Fact]:
         where: JsonObject = {**self.place, "content_index": 0}
         text = self.text
-        if self._refusal:
+        if self.is_refusal:
             yield "response.refusal.done", {**where, "refusal": text}
         else:
             yield "response.output_text.done", {**where, "text": text, "logprobs": []}
@@ -119,7 +119,7 @@ class MessageItem(WordsItem):
         yield from super().closed(status)
 
     def _part(self, text: str) -> JsonObject:
-        if self._refusal:
+        if self.is_refusal:
             return {"type": "refusal", "refusal": text}
         return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 

@@ -51,6 +51,7 @@ from gateway.events import (
     ToolReturned,
 )
 from gateway.messages import Base64Source, ImageBlock, JsonObject, ToolCall
+from gateway.openai_api.chat_messages import REFUSED, is_refusal
 from gateway.openai_api.errors import RunFailedError, failure_of
 from gateway.openai_api.ids import ItemKind, item_id
 from gateway.openai_api.media_out import markdown_of
@@ -115,16 +116,16 @@ class ResponsesRenderer:
         to_operator: bool = True,
         seal: Seal | None = None,
         shows_failure: bool = False,
-        completed_at: float | None = None,
+        ended_at: Callable[[], float | None] = lambda: None,
     ) -> None:
         """`to_operator`: the caller may see why a model failed. `shows_failure`: a run that failed or was cancelled is
-        an object, too. `completed_at`: when the run ended, which is known of one that has a record of that.
+        an object, too. `ended_at` tells when the run has ended, and is asked at its last event.
         """
         self._form = form
         self._to_operator = to_operator
         self._seal = seal if form.seals else None
         self._shows_failure = shows_failure
-        self._completed_at = completed_at
+        self._ended_at = ended_at
         self.items: list[OutputItem] = []
         self._number = 0  # of the next item
         self._sequence = 0
@@ -299,7 +300,9 @@ class ResponsesRenderer:
         if isinstance(last, RunFinished) and isinstance(last.outcome, Interrupted):
             for interrupt in last.outcome.interrupts:
                 frames += self._question(interrupt)
-        self._failure = failure_of(last, to_operator=self._to_operator)
+        if isinstance(last, RunFinished) and is_refusal(last.outcome) and not self._has_refused():
+            frames += self._refuse()
+        self._failure = failure_of(last, agent_id=self._form.model, to_operator=self._to_operator)
         status, members = self._ending(last)
         output = [item.value() for item in self.items]
         usage = responses_usage(last.usage)
@@ -314,12 +317,17 @@ class ResponsesRenderer:
             return "failed", {"error": response_error(last.code, encodable(self._failure.message))}
         match last.outcome:
             case Completed() | Interrupted():
-                at = self._completed_at
-                return "completed", {} if at is None else {"completed_at": int(at)}
+                return self._completed()
             case Incomplete():
+                if is_refusal(last.outcome):
+                    return self._completed()
                 return "incomplete", {"incomplete_details": incomplete_details(last.outcome)}
             case Cancelled():
                 return "cancelled", {}
+
+    def _completed(self) -> tuple[ResponseStatus, JsonObject]:
+        at = self._ended_at()
+        return "completed", {} if at is None else {"completed_at": max(int(at), self._form.created_at)}
 
     # --- words and pictures
 
@@ -366,6 +374,15 @@ class ResponsesRenderer:
         item = self._add(MessageItem(self._id("msg", number), len(self.items), event.message_id))
         self._words[event.message_id] = item
         return self._say(item, markdown_of(event.block))
+
+    def _has_refused(self) -> bool:
+        return any(isinstance(item, MessageItem) and item.is_refusal for item in self.items)
+
+    def _refuse(self) -> list[bytes]:
+        """The refusal of a model that had no words for it."""
+        return self._say(
+            self._add(MessageItem(self._id("msg", self._take()), len(self.items), "", refusal=True)), REFUSED
+        )
 
     def _say(self, item: MessageItem, text: str) -> list[bytes]:
         """A message that comes at once."""
@@ -495,8 +512,10 @@ def _status_behind(event: Event) -> ItemStatus:
     match event:
         case ModelCallEnded(reason):
             return "incomplete" if reason in _CUT_OFF else "completed"
-        case RunFailed() | RunFinished(outcome=Incomplete() | Cancelled()):
+        case RunFailed() | RunFinished(outcome=Cancelled()):
             return "incomplete"
+        case RunFinished(outcome=Incomplete()):
+            return "completed" if is_refusal(event.outcome) else "incomplete"
         case _:
             return "completed"
 

@@ -56,7 +56,7 @@ _ERROR_CODES: Final = {
     "model_context_overflow": "invalid_prompt",
     "model_content_filter": "invalid_prompt",
 }
-_INCOMPLETE: Final = {StopReason.MAX_TOKENS: "max_output_tokens", StopReason.REFUSAL: "content_filter"}
+_INCOMPLETE: Final = {StopReason.MAX_TOKENS: "max_output_tokens"}
 
 
 @dataclass(frozen=True, slots=True)

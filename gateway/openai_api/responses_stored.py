@@ -37,21 +37,16 @@ class StoredResponses:
         """The response as it is now: one that is under way with what there is. Raises NotFoundError."""
         return await self._shown(caller, await self._record(caller, response_id), encrypted=encrypted)
 
-    async def _shown(
-        self, caller: Caller, record: RunRecord, *, encrypted: bool = False, again: bool = True
-    ) -> JsonObject:
+    async def _shown(self, caller: Caller, record: RunRecord, *, encrypted: bool = False) -> JsonObject:
         view = await view_of(self._environment, caller, [record], encrypted=encrypted)
-        renderer = view.renderer(record, await self._earlier(caller, record), dated=True)
+        earlier = await self._earlier(caller, record)
         if (viewer := await self._watch(caller, record.client_id)) is None:
             return await self._from_thread(caller, record, view)
+        renderer = view.renderer(record, earlier, viewer.ended_at)
         with closing(viewer):
             last = await rendered_so_far(viewer, renderer)
         if not _is_end(last):
             return renderer.so_far("queued" if record.status is RunStatus.QUEUED else "in_progress")
-        if again and not record.status.ended:  # it ended behind the look at its record, which says when
-            return await self._shown(
-                caller, await self._record(caller, record.client_id), encrypted=encrypted, again=False
-            )
         return renderer.final()
 
     async def stream(
@@ -68,9 +63,10 @@ class StoredResponses:
         earlier = await self._earlier(caller, record)
         if after is not None:
             await self._check_reaches(caller, record, view.renderer(record, earlier), after)
-        renderer = view.renderer(record, earlier)
+        viewer = await self._events(caller, record)
+        renderer = view.renderer(record, earlier, viewer.ended_at)
         return rendered_stream(
-            await self._events(caller, record),
+            viewer,
             renderer,
             self._environment.streams,
             after=0 if after is None else after + 1,

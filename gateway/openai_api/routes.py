@@ -5,7 +5,7 @@ Above: the protocols under `/v1`. Below: protocol, errors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -20,12 +20,14 @@ from gateway.endpoints.answers import json_response
 from gateway.endpoints.requests import end_with_client, read_json
 from gateway.endpoints.routes import allowed_methods
 from gateway.errors import GatewayError, InvalidRequestError
+from gateway.events import RunFailed
 from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.openai_api.errors import NO_RETRY, openai_error, retry_headers, status_of
 from gateway.problems import Problem, problem_of, shown_path
 from gateway.protocol.repeated_requests import RepeatWords
-from gateway.renderer import Renderer, rendered_body
+from gateway.renderer import Renderer, rendered_body, rendered_stream_once_shown
 from gateway.runs.viewer import Viewer
+from gateway.sse import OpenStreams
 
 PREFIXES: Final = ("/v1", "/compatible-mode/v1")
 """Each path is served below all of them."""
@@ -80,8 +82,33 @@ async def answer_with_body(
     try:
         return json_response(await rendered_body(request, viewer, renderer), headers=headers)
     except GatewayError as error:
-        problem = problem_of(error)
-        return _error_response(problem, {**problem.headers, **headers, **NO_RETRY})
+        return _failed(error, headers)
+
+
+async def answer_with_stream(
+    request: Request,
+    viewer: Viewer,
+    renderer: Renderer[object],
+    streams: OpenStreams,
+    headers: Mapping[str, str],
+    failure: Callable[[RunFailed], GatewayError],
+) -> Response:
+    """The stream of a run that has begun; an error, as that of a body, where it fails before it has said anything.
+
+    Raises:
+        ClientDisconnect: the client has left.
+    """
+    end_with_client(request)
+    try:
+        stream = await rendered_stream_once_shown(request, viewer, renderer, streams, headers=headers)
+    except GatewayError as error:
+        return _failed(error, headers)
+    return _failed(failure(stream), headers) if isinstance(stream, RunFailed) else stream
+
+
+def _failed(error: GatewayError, headers: Mapping[str, str]) -> Response:
+    problem = problem_of(error)
+    return _error_response(problem, {**problem.headers, **headers, **NO_RETRY})
 
 
 def openai_error_form(problem: Problem, scope: Scope) -> Response:

@@ -145,7 +145,7 @@ class ThreadItems:
         results = (message.tool_result for message in produced)
         answered = [self._calls.get(result.call_id) for result in results if result is not None]
         earlier = [earlier_call(called[1]) for called in answered if called is not None]
-        renderer = self._view.renderer(run, earlier, dated=True)
+        renderer = self._view.renderer(run, earlier)
         renderer.render(events_of(run, produced, self._answered), 1)
         return renderer
 

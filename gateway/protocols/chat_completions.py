@@ -6,6 +6,7 @@ Below: openai_api, protocol. https://platform.openai.com/docs/api-reference/chat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,11 +18,11 @@ from gateway.openai_api.chat_history import common_beginning
 from gateway.openai_api.chat_renderer import ChatChunks, ChatCompletion
 from gateway.openai_api.chat_request import ReadItems
 from gateway.openai_api.chat_start import start_chat
-from gateway.openai_api.routes import answer_with_body, openai_error_form, openai_routes
+from gateway.openai_api.errors import failure_error
+from gateway.openai_api.routes import answer_with_body, answer_with_stream, openai_error_form, openai_routes
 from gateway.openai_api.settings import CHAT_SECTION
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, request_id_of
 from gateway.protocol.input_cache import InputCache
-from gateway.renderer import rendered_stream
 
 
 class _Endpoints:
@@ -39,7 +40,8 @@ class _Endpoints:
             completion = ChatCompletion(started.form, to_operator=to_operator)
             return await answer_with_body(request, started.viewer, completion, started.headers)
         chunks = ChatChunks(started.form, to_operator=to_operator)
-        return rendered_stream(started.viewer, chunks, environment.streams, headers=started.headers)
+        failure = partial(failure_error, agent_id=started.form.model, to_operator=to_operator)
+        return await answer_with_stream(request, started.viewer, chunks, environment.streams, started.headers, failure)
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:

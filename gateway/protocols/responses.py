@@ -6,6 +6,7 @@ Below: openai_api, protocol. https://platform.openai.com/docs/api-reference/resp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,6 +16,7 @@ from gateway.access.callers import Caller
 from gateway.endpoints.answers import json_response, run_headers
 from gateway.endpoints.requests import read_body
 from gateway.openai_api.api_document import openai_api, openai_operation
+from gateway.openai_api.errors import failure_error
 from gateway.openai_api.responses_history import common_beginning
 from gateway.openai_api.responses_items import ReadInput
 from gateway.openai_api.responses_renderer import ResponseBody, ResponsesRenderer
@@ -22,6 +24,7 @@ from gateway.openai_api.responses_resource import response_object
 from gateway.openai_api.responses_start import StartedResponse, start_response
 from gateway.openai_api.routes import (
     answer_with_body,
+    answer_with_stream,
     openai_error_form,
     openai_routes,
 )
@@ -60,9 +63,15 @@ class _Endpoints:
                 return json_response(response_object(form, "in_progress" if begun else "queued"), headers=headers)
         kind = ResponsesRenderer if started.stream else ResponseBody
         to_operator = self._environment.is_operators(caller)
-        renderer = kind(form, to_operator=to_operator, seal=started.seal, shows_failure=in_background)
+        renderer = kind(
+            form, to_operator=to_operator, seal=started.seal, shows_failure=in_background, ended_at=viewer.ended_at
+        )
+        streams = self._environment.streams
+        if started.stream and form.background:
+            return rendered_stream(viewer, renderer, streams, headers=headers)
         if started.stream:
-            return rendered_stream(viewer, renderer, self._environment.streams, headers=headers)
+            failure = partial(failure_error, agent_id=form.model, to_operator=to_operator)
+            return await answer_with_stream(request, viewer, renderer, streams, headers, failure)
         return await answer_with_body(request, viewer, renderer, headers)
 
 

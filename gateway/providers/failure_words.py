@@ -14,8 +14,9 @@ _MOST_CHARACTERS = 300
 _TRACEBACK = "Traceback (most recent call last)"
 _MODEL = "model_"
 
-_LATER = "the assistant cannot answer just now; try again later"
-_SOON = "the assistant is busy just now; try again in a moment"
+_ASSISTANT = "the assistant"
+_LATER = "{who} cannot answer just now; try again later"
+_SOON = "{who} is busy just now; try again in a moment"
 _PUBLIC_MESSAGES: Mapping[str, str] = {
     "model_throttled": _SOON,
     "model_overloaded": _SOON,
@@ -34,6 +35,6 @@ def operator_message(error: ModelError) -> str:
     return ": ".join(part for part in (error.asked, error.message, said) if part)
 
 
-def public_message(code: str, message: str) -> str:
-    """A failed run's `message` without what only the operator may read."""
-    return _PUBLIC_MESSAGES.get(code, _LATER) if code.startswith(_MODEL) else message
+def public_message(code: str, message: str, who: str = _ASSISTANT) -> str:
+    """A failed run's `message` without what only the operator may read. `who` cannot answer."""
+    return _PUBLIC_MESSAGES.get(code, _LATER).format(who=who) if code.startswith(_MODEL) else message

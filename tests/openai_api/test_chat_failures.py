@@ -44,7 +44,9 @@ async def read_words(stream: openai.AsyncStream[ChatCompletionChunk], words: lis
         ("overloaded", 503, "model_overloaded"),
         ("throttled", 429, "rate_limit_exceeded"),
         ("context_overflow", 400, "context_length_exceeded"),
-        ("authentication", 502, "model_authentication"),
+        ("invalid", 400, "model_invalid"),
+        ("authentication", 424, "model_authentication"),
+        ("not_found", 424, "model_unavailable"),
         ("timeout", 504, "model_timeout"),
     ],
 )

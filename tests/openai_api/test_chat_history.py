@@ -21,6 +21,7 @@ from gateway.messages import (
     ToolResult,
 )
 from gateway.openai_api.chat_history import recognise
+from gateway.openai_api.chat_messages import REFUSED
 from gateway.openai_api.chat_request import read_chat_request
 
 PIXEL = Base64Source("iVBORw0KGgo=", "image/png")
@@ -225,6 +226,13 @@ def test_media_of_a_person_have_to_be_the_same() -> None:
     assert known(stored, says("user", [words, same]), says("assistant", "A pixel.")) == (2, 0)
     assert known(stored, says("user", [same, words]), says("assistant", "A pixel.")) == (2, 0)
     assert known(stored, says("user", [words, other]), says("assistant", "A pixel.")) == (0, 2)
+
+
+def test_a_refusal_for_which_the_model_had_no_words_is_no_part_of_the_thread() -> None:
+    silent, cut = (user("tell"),), (user("tell"), answer("So", incomplete=True))
+    wordless, begun = says("assistant", None, refusal=REFUSED), says("assistant", "So", refusal=REFUSED)
+    assert known(silent, says("user", "tell"), wordless, says("user", "so?")) == (1, 1)
+    assert known(cut, says("user", "tell"), begun, says("user", "so?")) == (2, 1)
 
 
 def test_a_refusal_may_come_back_as_refusal_as_content_or_not_at_all() -> None:

@@ -42,7 +42,7 @@ from gateway.events import (
     Usage,
 )
 from gateway.messages import NO_DATA, Base64Source, ImageBlock, TextBlock, ToolCall
-from gateway.openai_api.chat_messages import RETRACTION_MARK, is_copy, is_note, shown_content
+from gateway.openai_api.chat_messages import REFUSED, RETRACTION_MARK, is_copy, is_note, shown_content
 from gateway.openai_api.chat_renderer import ChatChunks, ChatCompletion, ChatForm, form_of
 from gateway.openai_api.errors import RunFailedError
 from gateway.store import RunRecord, RunStatus
@@ -249,7 +249,7 @@ def test_a_body_of_calls_alone_has_no_content() -> None:
         (Incomplete(StopReason.CONTEXT_OVERFLOW), "length"),
         (Incomplete(StopReason.MAX_ITERATIONS, "max_iteration"), "length"),
         (Incomplete(StopReason.CONTENT_FILTER), "content_filter"),
-        (Incomplete(StopReason.REFUSAL), "content_filter"),
+        (Incomplete(StopReason.REFUSAL), "stop"),
     ],
 )
 def test_every_end_has_its_finish_reason(outcome: Outcome, reason: str) -> None:
@@ -267,6 +267,16 @@ def test_an_approval_that_waits_is_told_in_words_as_the_end_of_the_content() -> 
         assert "POST /approvals/{id}" in content
         assert "GET /approvals " in content
         assert content.startswith("One moment.\n\n" if before else "[Approval needed]")
+
+
+def test_a_refusal_without_words_gets_some() -> None:
+    events = a_run(*text("t1", "So"), outcome=Incomplete(StopReason.REFUSAL))
+    assert deltas(events)[1:] == [{"content": "So"}, {"refusal": REFUSED}, {}]
+    assert message(events) == {"role": "assistant", "content": "So", "refusal": REFUSED}
+    assert body(events)["choices"][0]["finish_reason"] == "stop"
+    in_words = a_run(*text("t1", "No.", refusal=True), outcome=Incomplete(StopReason.REFUSAL))
+    assert deltas(in_words)[1:] == [{"refusal": "No."}, {}]
+    assert message(in_words) == {"role": "assistant", "content": None, "refusal": "No."}
 
 
 def test_a_refusal_has_a_member_of_its_own() -> None:

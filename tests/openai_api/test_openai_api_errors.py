@@ -154,9 +154,9 @@ FAILURES = {
     ModelErrorKind.CONTEXT_OVERFLOW: (400, INVALID, "context_length_exceeded"),
     ModelErrorKind.CONTENT_FILTER: (400, INVALID, "content_filter"),
     ModelErrorKind.NETWORK: (502, FAILED, "model_network"),
-    ModelErrorKind.INVALID: (502, FAILED, "model_invalid"),
-    ModelErrorKind.AUTHENTICATION: (502, FAILED, "model_authentication"),
-    ModelErrorKind.NOT_FOUND: (502, FAILED, "model_unavailable"),
+    ModelErrorKind.INVALID: (400, INVALID, "model_invalid"),
+    ModelErrorKind.AUTHENTICATION: (424, INVALID, "model_authentication"),
+    ModelErrorKind.NOT_FOUND: (424, INVALID, "model_unavailable"),
     ModelErrorKind.SERVER: (502, FAILED, "model_server"),
     ModelErrorKind.TRUNCATED: (502, FAILED, "model_truncated"),
     ModelErrorKind.PROTOCOL: (502, FAILED, "model_protocol"),
@@ -164,7 +164,7 @@ FAILURES = {
 
 
 def failed(code: str, *, to_operator: bool = True) -> tuple[int, dict[str, Any]]:
-    error = failure_of(RunFailed(code, "openai gpt-5: no"), to_operator=to_operator)
+    error = failure_of(RunFailed(code, "openai gpt-5: no"), agent_id="helper", to_operator=to_operator)
     assert isinstance(error, RunFailedError)
     found: Any = openai_error(problem_of(error))["error"]
     return error.status, found
@@ -178,7 +178,10 @@ def test_every_failure_of_a_model_has_its_status_type_and_code(kind: ModelErrorK
 
 def test_why_a_model_failed_is_told_to_operators_alone() -> None:
     assert failed("model_server")[1]["message"] == "openai gpt-5: no"
-    assert "gpt-5" not in failed("model_server", to_operator=False)[1]["message"]
+    others = [failed(f"model_{kind}", to_operator=False)[1]["message"] for kind in ModelErrorKind]
+    assert not [message for message in others if "gpt-5" in message]
+    told = [message for message in others if "'helper'" in message]
+    assert len(told) == len(ModelErrorKind) - 2, "two are about the conversation alone"
 
 
 def test_a_cancelled_run_is_a_conflict_and_a_completed_one_no_error() -> None:

@@ -13,6 +13,7 @@ from openai.types.responses import FunctionToolParam, Response, ResponseStreamEv
 from pydantic import BaseModel
 
 from tests.openai_scene import WEATHER_PARAMETERS, OpenAIScene, openai_gateway
+from tests.running_gateway import agent, scripted
 
 WEATHER_TOOL: Final[FunctionToolParam] = {
     "type": "function",
@@ -107,6 +108,39 @@ async def test_reasoning_is_a_summary(scene: OpenAIScene) -> None:
     [reasoning] = [item for item in answer.output if item.type == "reasoning"]
     assert [part.text for part in reasoning.summary] == ["Six times seven."]
     assert reasoning.encrypted_content
+
+
+@pytest.mark.parametrize("words", [{"text": "I will not.", "refusal": True}, {"text": "I will not."}])
+async def test_a_refusal_is_completed_and_the_stream_helper_does_not_raise(
+    tmp_path: Path, words: dict[str, Any]
+) -> None:
+    async with openai_gateway(tmp_path, [agent("refuser", scripted([words, {"stop": "refusal"}]))]) as scene:
+        answer = await helped(scene, "refuser")
+        chat = await scene.openai.chat.completions.create(
+            model="refuser", messages=[{"role": "user", "content": "tell"}]
+        )
+        async with scene.openai.chat.completions.stream(
+            model="refuser", messages=[{"role": "user", "content": "tell"}]
+        ) as chunks:
+            streamed = await chunks.get_final_completion()
+
+    parts = [part for item in answer.output if item.type == "message" for part in item.content]
+    assert answer.status == "completed"
+    assert parts[-1].type == "refusal"
+    for completion in (chat, streamed):
+        assert completion.choices[0].finish_reason == "stop"
+        assert completion.choices[0].message.refusal
+
+
+async def test_a_response_is_the_same_object_in_the_body_at_the_streams_end_and_in_get(scene: OpenAIScene) -> None:
+    body = await scene.openai.responses.create(model="words", input="hello")
+    *_, last = await events_of(scene, "words")
+    assert last.type == "response.completed"
+
+    for given in (body, last.response):
+        again = await scene.openai.responses.retrieve(given.id)
+        assert given.completed_at
+        assert again.to_dict() == given.to_dict()
 
 
 async def test_an_answer_that_was_cut_off_is_incomplete(scene: OpenAIScene) -> None:

@@ -340,6 +340,19 @@ def test_a_picture_is_an_item_and_other_media_are_links() -> None:
     assert items[1]["content"][0]["text"] == "[song](https://x.example/a.mp3)"
 
 
+def test_a_refusal_is_an_answer_and_gets_words_where_the_model_had_none() -> None:
+    refused = RunFinished(Incomplete(StopReason.REFUSAL))
+    types, response = shown(TextStarted("m1", refusal=True), TextDelta("m1", "No."), TextEnded("m1"), refused)
+    silent_types, silent = shown(TextStarted("m1"), TextDelta("m1", "So"), TextEnded("m1"), refused)
+
+    assert types[-1] == silent_types[-1] == "completed"
+    assert [part for item in response["output"] for part in item["content"]] == [{"type": "refusal", "refusal": "No."}]
+    assert [item["content"][0]["type"] for item in silent["output"]] == ["output_text", "refusal"]
+    for each in (response, silent):
+        assert (each["status"], each["incomplete_details"]) == ("completed", None)
+        assert {item["status"] for item in each["output"]} == {"completed"}
+
+
 @pytest.mark.parametrize(
     ("reason", "said"), [(StopReason.MAX_TOKENS, "max_output_tokens"), (StopReason.CONTENT_FILTER, "content_filter")]
 )
@@ -492,6 +505,6 @@ def test_the_last_frame_is_done() -> None:
 
 
 def test_when_a_run_ended_is_told_where_it_is_known() -> None:
-    _, renderer = rendered([*START, FINISHED], completed_at=9.9)
+    _, renderer = rendered([*START, FINISHED], ended_at=lambda: 9.9)
     response: JsonObject = renderer.final()
     assert response["completed_at"] == 9

@@ -134,5 +134,4 @@ def test_an_error_has_one_of_openais_codes_and_ours_as_its_type() -> None:
 def test_an_early_end_has_openais_word_where_there_is_one() -> None:
     assert incomplete_details(Incomplete(StopReason.MAX_TOKENS)) == {"reason": "max_output_tokens"}
     assert incomplete_details(Incomplete(StopReason.CONTENT_FILTER)) == {"reason": "content_filter"}
-    assert incomplete_details(Incomplete(StopReason.REFUSAL)) == {"reason": "content_filter"}
     assert incomplete_details(Incomplete(StopReason.MAX_ITERATIONS)) == {"reason": "max_iterations"}
