@@ -44,14 +44,19 @@ _STOP_REASONS: Mapping[StopReason, str] = MappingProxyType(
     }
 )
 _CONFLICT: Final = 409
+_SERVER_ERROR: Final = 500
+_REPEATED: Final = (502, 503, 504)
+"""Statuses on which OpenSearch's clients send a request again by themselves (opensearch-py: `retry_on_status`)."""
 
 
 class ExecutionFailedError(GatewayError):
-    """A run that failed, with the status that its failure has on this surface."""
+    """An execution that failed after its run had begun, with the status that its failure has on this surface. None of
+    them makes a client send it again: it would be another run, and its tools would run once more.
+    """
 
     def __init__(self, message: str, code: str, status: int) -> None:
         super().__init__(message, code=code)
-        self.status = status  # type: ignore[misc]  # each failure has its own
+        self.status = _SERVER_ERROR if status in _REPEATED else status  # type: ignore[misc]  # each failure has its own
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.access.authentication import has_body
+from gateway.access.callers import Caller
 from gateway.errors import GatewayError, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.agent_input import is_ag_ui
@@ -20,7 +21,7 @@ from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.content import INVALID_FORM, wrong
 from gateway.ml_commons.execution import ExecutionAnswer, ExecutionFailedError
-from gateway.ml_commons.execution_start import start_execution
+from gateway.ml_commons.execution_start import StartedExecution, start_execution
 from gateway.ml_commons.feature_settings import FEATURE_OFF
 from gateway.ml_commons.parameters import is_true
 from gateway.ml_commons.routes import (
@@ -65,11 +66,19 @@ class _Endpoints:
             message = f"AG-UI agents require streaming execution. Please use the streaming endpoint: POST {path}"
             raise wrong(message, "", "send it there; or send 'input' here", code=INVALID_FORM)
         started = await start_execution(environment, caller, agent_id, body, request_id=request_id_of(request))
+        try:
+            return await self._answer_of(request, caller, started)
+        except ExecutionFailedError:
+            raise
+        except GatewayError as error:  # of the store, or as the gateway stops
+            raise ExecutionFailedError(error.message, error.code, error.status) from error
+
+    async def _answer_of(self, request: Request, caller: Caller, started: StartedExecution) -> JsonObject:
+        environment, form = self._environment, started.form
         if not (started.is_async or is_true(request.query_params.get("async"))):
-            answer = ExecutionAnswer(started.form, to_operator=environment.is_operators(caller))
+            answer = ExecutionAnswer(form, to_operator=environment.is_operators(caller))
             return await rendered_body(request, started.viewer, answer)
         started.viewer.close()
-        form = started.form
         response: JsonObject = {"memory_id": form.memory_id, "parent_interaction_id": form.interaction_id}
         return await begin_task(environment, caller, started.run_id, response)
 

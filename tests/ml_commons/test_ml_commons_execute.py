@@ -210,7 +210,7 @@ async def test_an_interaction_that_waits_is_answered(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path, [failing]) as ml:
         message = {"role": "user", "content": "one", "id": "u1"}
         status, _ = await refused(ml, "failing", {"input": [message], "memory_id": "m"})
-        assert status == 502
+        assert status == 500
         parameters = {"memory_id": "m", "parent_interaction_id": "u1"}
         found = await executed(ml, "failing", {"parameters": parameters})
         assert found["parent_interaction_id"] == "u1"
@@ -359,7 +359,7 @@ async def test_callers_without_a_key_of_an_open_gateway_read_what_they_can_do(tm
     server = {"host": "127.0.0.1", "allow_unauthenticated": True}
     async with ml_gateway(tmp_path, [failing], server=server) as ml:
         status, error = await refused(ml, "failing", {"input": "hi"})
-    assert status == 502
+    assert status == 500
     assert "key 7" not in error["details"]
 
 
@@ -414,7 +414,7 @@ async def test_c25_an_error_of_the_callers_own_provider_comes_as_it_is_but_for_k
 async def test_c25_an_error_of_a_configured_agents_provider_has_the_gateways_words(tmp_path: Path) -> None:
     script = Script(418, [json.dumps(SLOW).encode()], "application/json", framing="length")
     status, details = await remote_error(tmp_path, script, callers_own=False)
-    assert status == 502
+    assert status == 500
     assert "Error from remote service" not in details
 
 

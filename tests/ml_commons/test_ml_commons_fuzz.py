@@ -47,7 +47,7 @@ async def send(ml: MlGateway, fuzz: Fuzz, wrong: list[str]) -> None:
 
 def complaint(answer: httpx.Response) -> str | None:
     """What is wrong with an answer."""
-    if answer.status_code == 502 and NOBODY in answer.text:
+    if answer.status_code == 500 and NOBODY in answer.text:
         return None  # the model of a registered agent, which is not there
     if answer.status_code >= 500:
         return "a 5xx"
