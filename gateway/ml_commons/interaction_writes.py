@@ -15,6 +15,8 @@ from gateway.frozen import replace
 from gateway.messages import JsonObject, Message, TextBlock, new_id, new_message_id
 from gateway.ml_commons.interaction_notes import with_note
 from gateway.ml_commons.interactions import Turn
+from gateway.ml_commons.memories import info_of
+from gateway.wire.merge_patch import merge_patch
 
 _TEXTS: Final = ("input", "prompt_template", "response", "origin")
 _PARENTS: Final = ("parent_message_id", "parent_interaction_id")
@@ -71,18 +73,18 @@ def posted_words(body: JsonObject) -> InteractionWords:
 
 
 def edited_words(body: JsonObject) -> InteractionWords:
-    """What is to be another of an interaction: its response, and members of its additional_info. Other members are
-    ignored.
+    """What is to be another of an interaction: its response, and members of its additional_info, of which null removes
+    one. Other members are ignored.
 
     Raises:
         InvalidRequestError: 400
     """
     given = Fields(body)
-    response, info = given.text("response"), given.texts("additional_info")
+    response, info = given.text("response"), info_of(given)
     given.check()
     if response is None and info is None:
         raise InvalidRequestError("nothing to update: give response or additional_info", status=400)
-    return InteractionWords(response=response, additional_info=None if info is None else {**info})
+    return InteractionWords(response=response, additional_info=info)
 
 
 def posted_messages(words: InteractionWords, message_id: str, now: float) -> tuple[Message, ...]:
@@ -106,7 +108,7 @@ def edited_messages(
     if words.response is not None:
         edited = _answered(turn, words.response, now)
     if words.additional_info is not None:
-        info = {**(turn.note.additional_info or {}), **words.additional_info}
+        info = merge_patch(turn.note.additional_info or {}, words.additional_info)
         # the message is stored anew, but it was said before
         edited[0] = with_note(edited[0], {"create_time": turn.created_at, "update_time": now, "additional_info": info})
     of_turn, as_now = {message.id for message in turn.messages}, {message.id: message for message in edited}

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from gateway.agent import ABSENT, Absent
 from gateway.endpoints.fields import Fields
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject
 from gateway.ml_commons.errors import EXCEPTION
 from gateway.protocol import time_text
 from gateway.store import ThreadSummary
+from gateway.wire.merge_patch import merge_patch
 
 Item = TypeVar("Item")
 
@@ -32,18 +34,20 @@ _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,10}")
 
 @dataclass(frozen=True, slots=True)
 class MemoryWords:
-    """What a request says of a memory. `name` is None where it says none; `noted` is all else."""
+    """What a request says of a memory. `name` is ABSENT where it says nothing of one; `noted` is all else. None removes
+    what there is, in `noted` too.
+    """
 
-    name: str | None = None
+    name: str | Absent | None = ABSENT
     noted: JsonObject = field(default_factory=dict)
 
     @property
     def says_nothing(self) -> bool:
-        return self.name is None and not self.noted
+        return self.name is ABSENT and not self.noted
 
     def metadata(self, before: JsonObject) -> JsonObject:
         """The thread's metadata with what this says."""
-        return {**before, _NOTE: {**_noted(before), **self.noted}} if self.noted else before
+        return {**before, _NOTE: merge_patch(_noted(before), self.noted)} if self.noted else before
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +75,19 @@ def memory_words(body: JsonObject) -> MemoryWords:
     name = given.text("name")
     if name is not None and len(name) > _MOST_NAME:
         given.wrong("name", f"name has {len(name):,} characters; it may have {_MOST_NAME:,}")
-    noted: JsonObject = {}
-    if (application := given.text("application_type")) is not None:
-        noted["application_type"] = application
-    if (info := given.texts("additional_info")) is not None:
-        noted["additional_info"] = {**info}
+    noted: JsonObject = {"application_type": given.text("application_type"), "additional_info": info_of(given)}
     given.check()
-    return MemoryWords(name, noted)
+    return MemoryWords(name if "name" in body else ABSENT, {each: noted[each] for each in noted if each in body})
+
+
+def info_of(body: Fields) -> JsonObject | None:
+    """The `additional_info` of a body, whose values are texts; null: the member goes."""
+    texts = body.texts("additional_info")
+    if texts is None:
+        return None
+    given = body.value["additional_info"]
+    assert isinstance(given, dict), "it has texts"
+    return {name: None if given[name] is None else text for name, text in texts.items()}
 
 
 def memory_json(thread: ThreadSummary, user: str) -> JsonObject:

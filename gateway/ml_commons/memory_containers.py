@@ -13,6 +13,7 @@ from gateway.endpoints.fields import Fields
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.answers import chosen_id, milliseconds, new_document_id
 from gateway.ml_commons.retention import read_policy
+from gateway.wire.merge_patch import merge_patch
 
 CONTAINER_ID: Final = "memory container id"
 _FIELD: Final = "memory_container_id"
@@ -28,6 +29,7 @@ _MODEL_TYPES: Final = ("TEXT_EMBEDDING", "SPARSE_ENCODING")
 _STRATEGY_TYPES: Final = ("semantic", "user_preference", "summary")
 _MOST_INFERRED: Final = 10
 _MOST_ROLE_CHARACTERS: Final = 128
+_OPTIONAL: Final = ("description", "backend_roles")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -55,20 +57,19 @@ def new_container(body: JsonObject, owner: str, now: float) -> tuple[str, JsonOb
 
 
 def changed_container(document: JsonObject, body: JsonObject, now: float) -> JsonObject:
-    """The document as this body changes it: what the body does not have stays. A `retention_policy` of null goes.
+    """The document as this body changes it: objects are merged, and null removes what a container may be without.
 
     Raises:
         InvalidRequestError: the body is wrong.
     """
-    fields = Fields(body)
+    sent = {name: value for name, value in body.items() if value is not None or name in _OPTIONAL}
+    before: JsonObject = {name: document[name] for name in (*_OPTIONAL, "name", "configuration") if name in document}
+    fields = Fields(merge_patch(before, sent))
     described, configuration = _described(fields), _configuration(fields)
     fields.check()
-    before, asked = document["configuration"], body.get("configuration")
-    assert isinstance(before, dict), "every container has a configuration"
-    changed = {**before, **configuration}
-    if isinstance(asked, dict) and _POLICY in asked and asked[_POLICY] is None:
-        changed.pop(_POLICY, None)
-    return {**document, **described, "configuration": changed, "last_updated_time": milliseconds(now)}
+    stays = {name: value for name, value in document.items() if name not in before}
+    changed: JsonObject = {**stays, **described, "configuration": {**_USUAL, **configuration}}
+    return {**changed, "last_updated_time": milliseconds(now)}
 
 
 def keeps_history(document: JsonObject) -> bool:

@@ -15,6 +15,7 @@ from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.answers import milliseconds
 from gateway.ml_commons.memory_kinds import MEMORIES, Memories, MemoryType
+from gateway.wire.merge_patch import merge_patch
 
 CONVERSATIONAL: Final = "conversational"
 DATA: Final = "data"
@@ -29,6 +30,7 @@ _CHANGED: Mapping[MemoryType, tuple[str, ...]] = MappingProxyType(
 )
 _CONTENT: Final = frozenset({"summary", "memory", "binary_data", "structured_data", "structured_data_blob"})
 """Changing one of these is an update in `last_updated_time`."""
+_NO_MEMORY: Final = "memory is required: the text to be remembered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,8 @@ def change_record(
 
 
 def changed_document(memory_type: MemoryType, document: JsonObject, body: JsonObject, now: float) -> JsonObject:
-    """The document as a body changes it; members that cannot be changed are ignored, as ml-commons does.
+    """The document as a body changes it: objects are merged, and null removes a member. Members that cannot be changed
+    are ignored, as ml-commons does.
 
     Raises:
         InvalidRequestError: the body is wrong, or changes nothing.
@@ -120,13 +123,17 @@ def changed_document(memory_type: MemoryType, document: JsonObject, body: JsonOb
     """
     if (known := _CHANGED.get(memory_type)) is None:
         raise NotFoundError("Can't update memory history")
-    fields = Fields(body)
-    members = {name: value for name, value in _members(fields, memory_type).items() if value is not None}
-    if not members and not any(name in body for name in known):
+    sent = {name: body[name] for name in known if name in body}
+    merged = merge_patch({name: document[name] for name in known if name in document}, sent)
+    fields = Fields(merged)
+    members = _members(fields, memory_type)
+    if not sent:
         fields.wrong(known[0], f"nothing to change; a document of {memory_type} memory has {', '.join(known)}")
+    if "memory" in sent and sent["memory"] is None:
+        fields.wrong("memory", _NO_MEMORY)
     fields.check()
-    changed = {**document, **members}
-    if not _CONTENT.isdisjoint(members):
+    changed = merge_patch({name: value for name, value in document.items() if name not in known}, members)
+    if not _CONTENT.isdisjoint(sent):
         changed["last_updated_time"] = milliseconds(now)
     return changed
 
@@ -166,7 +173,7 @@ def _texts(fields: Fields, name: str) -> JsonObject | None:
 def _long_term(fields: Fields) -> JsonObject:
     memory = fields.text("memory")
     if not (memory or "").strip():
-        fields.wrong("memory", "memory is required: the text to be remembered")
+        fields.wrong("memory", _NO_MEMORY)
     return {"memory": memory, **{name: fields.text(name) for name in ("strategy_type", "strategy_id")}}
 
 

@@ -23,6 +23,7 @@ from gateway.ml_commons.content import media_kind, written_call, written_source
 from gateway.ml_commons.memory_documents import CONVERSATIONAL, SESSION, Place, namespaced, new_session
 from gateway.ml_commons.memory_kinds import SESSIONS, WORKING
 from gateway.store import ThreadSummary
+from gateway.wire.merge_patch import merge_patch
 
 BLOB: Final = "structured_data_blob"
 MESSAGE: Final = "message"
@@ -147,7 +148,10 @@ def changed_message(message: Message, document: JsonObject, body: JsonObject) ->
     for name in ("binary_data", "structured_data"):
         if body.get(name) is not None:
             fields.wrong(name, f"{name} is for data; this is a message, which has messages, metadata and tags")
-    said = {**_said_of(message), **_read_labels(fields, ("metadata", "tags")), _CREATED: document[_CREATED]}
+    before, changed = _said_of(message), ("metadata", "tags")
+    merged = merge_patch(before, {name: body[name] for name in changed if name in body})
+    labels = _read_labels(Fields(merged, problems=fields.problems), changed)
+    said = {**before, **{name: labels.get(name, {}) for name in changed}, _CREATED: document[_CREATED]}
     fields.check()
     if (sent := _sent_message(body)) is None:
         return _with_said(message, {**said, _UPDATED: document[_UPDATED]})

@@ -16,6 +16,7 @@ from gateway.ml_commons.answers import hits_of, new_document_id
 from gateway.ml_commons.interaction_writes import InteractionWords
 from gateway.protocol import time_text
 from gateway.query_dsl.search_body import MAX_RESULT_WINDOW
+from gateway.wire.merge_patch import merge_patch
 
 TRACES: Final = DocumentKind(
     "trace",
@@ -47,8 +48,7 @@ async def put_trace(
 
 async def edit_trace(documents: OwnedDocuments, trace: Document, words: InteractionWords, now: float) -> int:
     """Give a trace another response, or other information; its version then."""
-    info = {**cast(JsonObject, trace.body.get("additional_info", {})), **(words.additional_info or {})}
-    body = {**trace.body, **words.said, "updated_time": time_text(now), **({"additional_info": info} if info else {})}
+    body = merge_patch(trace.body, {**words.said, "updated_time": time_text(now)})
     memory_id = cast(str, body["memory_id"])
     return await documents.put(TRACES, trace.document_id, body, if_version=trace.version, thread_id=memory_id)
 

@@ -124,8 +124,8 @@ def read_registration(body: JsonObject, parts: PartsForCallers) -> Registration:
 
 
 def read_change(body: JsonObject, stored: Document, parts: PartsForCallers) -> Registration:
-    """The stored agent, with its credentials, as this body changes it. What the body does not have, or has as null,
-    stays; `tools` and `parameters` are replaced; `model` is changed member by member.
+    """The stored agent, with its credentials, as this body changes it. What the body does not have stays; `parameters`,
+    `memory` and `model` are changed member by member, and null removes what an agent may be without.
 
     Raises:
         InvalidRequestError: as read_registration; or it changes what cannot be changed.
@@ -138,7 +138,7 @@ def read_change(body: JsonObject, stored: Document, parts: PartsForCallers) -> R
     _change_words(members, given, form.kind, definition, shown)
     members.context_management(form.kind)
     tools, model = ToolBlocks(), ModelBlock({})
-    if "tools" in given:
+    if "tools" in body:
         tools = read_tools(members.fields, parts, _DUPLICATE_IN_UPDATE)
         definition["tools"], shown["tools"] = tools.sections, tools.shown
     members.llm()
@@ -152,7 +152,7 @@ def read_change(body: JsonObject, stored: Document, parts: PartsForCallers) -> R
         shown["memory"] = memory.shown
     of_model = texts_of({**parameters_of_model(before[ABOUT]), **model.agents})
     parameters = AgentParameters({**form.parameters})
-    if given & {"parameters", "model"}:
+    if "parameters" in body or "model" in given:
         parameters = _change_parameters(members, before[ABOUT], of_model, definition)
         shown["parameters"] = {**parameters.texts}
     public = members.public()
@@ -170,20 +170,22 @@ def _change_words(
         members.fields.wrong("type", "Agent type cannot be updated")
     if "name" in given:
         shown["name"] = definition["name"] = members.name()
-    for each in _DESCRIBED:
-        if (text := members.fields.text(each)) is not None:
-            shown[each] = text
+    described = {each: members.fields.text(each) for each in _DESCRIBED if each in members.fields.value}
+    shown |= {each: text for each, text in described.items() if text is not None}
+    for each in described.keys() - given:
+        shown.pop(each, None)
     definition["description"] = shown.get("description", "")
 
 
 def _change_parameters(
     members: AgentMembers, about: JsonObject, of_model: JsonObject, definition: JsonObject
 ) -> AgentParameters:
-    """Put the parameters of a change into the definition, in place of those of before."""
+    """Put the parameters as a change leaves them into the definition, in place of those of before."""
     form, before = agent_form(about), parameters_of_model(about)
-    own = members.fields.object("parameters")
-    if own is None:
-        own = {name: text for name, text in form.parameters.items() if before.get(name) != text}
+    own: JsonObject = {name: text for name, text in form.parameters.items() if before.get(name) != text}
+    if "parameters" in members.fields.value:
+        sent = members.fields.object("parameters")
+        own = {} if sent is None else {name: each for name, each in {**own, **sent}.items() if each is not None}
     parameters = members.parameters(of_model, own)
     limits = definition.get("parameters", {})
     _forget_parameters(definition, form)

@@ -186,7 +186,7 @@ _API = ml_api(
             "/agents/{agentId}",
             "changeMlAgent",
             "Change an agent",
-            body="What is to be another. `tools` and `parameters` are replaced, `model` is changed member by member.",
+            body="What is to be another. `tools` are replaced; `parameters`, `memory` and `model` are merged.",
             parameters=["agentId"],
         ),
         ml_operation("delete", "/agents/{agentId}", "deleteMlAgent", "Delete an agent", parameters=["agentId"]),

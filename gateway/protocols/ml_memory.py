@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from gateway.agent import ABSENT
+from gateway.agent import ABSENT, Absent
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject
 from gateway.ml_commons.answers import new_document_id, write_answer
@@ -41,7 +41,8 @@ class _Endpoints:
     async def create(self, request: Request) -> Response:
         words = memory_words(await read_object(request))
         memory_id, metadata = new_document_id(), words.metadata({})
-        await self._environment.create_thread(caller_of(request), memory_id, title=words.name, metadata=metadata)
+        title = None if isinstance(words.name, Absent) else words.name
+        await self._environment.create_thread(caller_of(request), memory_id, title=title, metadata=metadata)
         return ml_response(request, {"memory_id": memory_id})
 
     async def memories(self, request: Request) -> Response:
@@ -84,8 +85,7 @@ class _Endpoints:
         with memory_named(memory_id):
             thread = await self._environment.thread(caller, memory_id)
             metadata = words.metadata(thread.metadata) if words.noted else ABSENT
-            title = ABSENT if words.name is None else words.name
-            change = ThreadChange(title, metadata, updated_at=self._environment.now())
+            change = ThreadChange(words.name, metadata, updated_at=self._environment.now())
             await self._environment.update_thread(caller, memory_id, change)
         return ml_response(request, write_answer(MEMORY_INDEX, memory_id, "updated"))
 

@@ -3,6 +3,7 @@
 strict_json   JSON as clients send it, and as every reader accepts it
 lenient_json  JSON as model providers write it
 json_pointer  where something stands in a JSON document
+merge_patch   a change of a JSON object
 tool_schema   schemas as providers accept them
 schema_cost   what a JSON Schema costs a validator
 pattern_cost  what a regular expression costs

@@ -183,7 +183,7 @@ async def test_what_a_change_does_not_have_stays(tmp_path: Path) -> None:
         registered = body(models, description="d", app_type="a", parameters={"verbose": True})
         registered["model"]["model_parameters"] = model_parameters
         agent_id = await ml.register(registered)
-        shown = await put(ml, agent_id, {"name": "New", "description": None, "tools": None, "model": None})
+        shown = await put(ml, agent_id, {"name": "New", "model": None, "memory": None})
         assert (shown["name"], shown["description"], shown["app_type"]) == ("New", "d", "a")
         assert shown["parameters"] == {"system_prompt": "Of the model.", "max_tokens": "50", "verbose": "true"}
         assert shown["last_updated_time"] >= shown["created_time"]
@@ -196,12 +196,26 @@ async def test_what_a_change_does_not_have_stays(tmp_path: Path) -> None:
         assert request.json["messages"][0]["content"] == "Of the model."
 
 
-async def test_parameters_and_tools_are_replaced(tmp_path: Path) -> None:
+async def test_null_removes_what_an_agent_may_be_without(tmp_path: Path) -> None:
+    async with chat_server() as models, ml_gateway(tmp_path) as ml:
+        registered = body(models, description="d", app_type="a", parameters={"system_prompt": "Old.", "x": "1"})
+        agent_id = await ml.register(registered | {"tools": [{"type": "IndexMappingTool", "name": "m"}]})
+        toolless = {name: value for name, value in body(models).items() if name != "tools"}
+        _, without = await ml.call("GET", f"/agents/{await ml.register(toolless)}")
+        shown = await put(ml, agent_id, {"description": None, "tools": None, "parameters": None})
+        assert (shown["app_type"], shown["tools"], shown["parameters"]) == ("a", without["tools"], {})
+        assert "description" not in shown
+        request = (await asked(ml, models, agent_id)).json
+        assert [message["role"] for message in request["messages"]] == ["user"]
+
+
+async def test_parameters_are_merged_and_tools_are_replaced(tmp_path: Path) -> None:
     async with chat_server() as models, ml_gateway(tmp_path) as ml:
         registered = body(models, parameters={"system_prompt": "Old.", "x": "1"})
         agent_id = await ml.register(registered | {"tools": [{"type": "ListIndexTool"}]})
-        shown = await put(ml, agent_id, {"parameters": {"y": 2}, "tools": [{"type": "IndexMappingTool", "name": "m"}]})
-        assert shown["parameters"] == {"y": "2"}
+        tools = [{"type": "IndexMappingTool", "name": "m"}]
+        shown = await put(ml, agent_id, {"parameters": {"y": 2, "system_prompt": None}, "tools": tools})
+        assert shown["parameters"] == {"x": "1", "y": "2"}
         assert [(tool["type"], tool["name"]) for tool in shown["tools"]] == [("IndexMappingTool", "m")]
         request = (await asked(ml, models, agent_id)).json
         assert [tool["function"]["name"] for tool in request["tools"]] == ["m"]
@@ -215,6 +229,8 @@ async def test_options_of_the_agent_win_over_the_models_also_after_a_change(tmp_
         request = (await asked(ml, models, agent_id)).json
         assert (request["temperature"], request["top_p"]) == (1, 0.5)
         await put(ml, agent_id, {"parameters": {}})
+        assert (await asked(ml, models, agent_id)).json["temperature"] == 1
+        await put(ml, agent_id, {"parameters": {"temperature": None}})
         shown = await put(ml, agent_id, {"model": {"model_parameters": {"top_p": None, "seed": 7}}})
         assert shown["parameters"] == {"temperature": "0.5", "seed": "7"}
         request = (await asked(ml, models, agent_id)).json

@@ -48,6 +48,40 @@ async def test_k5_a_session_is_made_and_pinned(tmp_path: Path) -> None:
     assert pinned == {**session, "pinned": True}, "pinning is no change of what the session says"
 
 
+@pytest.mark.parametrize(
+    ("memory_type", "body"),
+    [
+        ("sessions", {"summary": "s", "metadata": {"a": {"b": 1, "c": 2}, "d": 3}}),
+        ("working", {"structured_data": {"a": {"b": 1, "c": 2}, "d": 3}}),
+    ],
+)
+async def test_a_change_is_merged_and_null_removes_a_member(
+    tmp_path: Path, memory_type: str, body: dict[str, Any]
+) -> None:
+    name = next(name for name in body if name != "summary")
+    async with ml_gateway(tmp_path) as ml:
+        memories = await new_container(ml)
+        _, made = await ml.call("POST", f"{memories}/sessions" if memory_type == "sessions" else memories, body)
+        path = f"{memories}/{memory_type}/{made.get('session_id') or made['working_memory_id']}"
+        for change in ({name: {"a": {"b": None, "e": 4}}}, {name: {"d": None}}):
+            assert (await ml.call("PUT", path, change))[0] == 200
+        _, shown = await ml.call("GET", path)
+        assert shown[name] == {"a": {"c": 2, "e": 4}}
+        assert (await ml.call("PUT", path, {name: None}))[0] == 200
+        assert name not in (await ml.call("GET", path))[1]
+
+
+async def test_a_long_term_memory_keeps_its_text(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        memories = await new_container(ml)
+        _, made = await ml.call("POST", f"{memories}/long-term", {"memory": "tea", "tags": {"a": "1", "b": "2"}})
+        path = f"{memories}/long-term/{made['memory_id']}"
+        status, answer = await ml.call("PUT", path, {"memory": None})
+        assert (status, answer["error"]["fields"][0]["field"]) == (400, "/memory")
+        assert (await ml.call("PUT", path, {"tags": {"a": None}}))[0] == 200
+        assert (await ml.call("GET", path))[1]["tags"] == {"b": "2"}
+
+
 async def test_a_session_is_a_thread_and_both_go_together(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path) as ml:
         memories = await new_container(ml)

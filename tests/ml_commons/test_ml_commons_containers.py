@@ -85,6 +85,12 @@ async def test_k4_a_retention_policy_of_null_is_removed(tmp_path: Path) -> None:
         await ml.call("PUT", path, {"configuration": {"max_infer_size": 3}})
         _, seen = await ml.call("GET", path)
         assert seen["configuration"]["retention_policy"] == POLICY
+        await ml.call("PUT", path, {"configuration": {"retention_policy": {"history": {"max_count": 9}}}})
+        _, merged = await ml.call("GET", path)
+        policy = merged["configuration"]["retention_policy"]
+        assert policy == {**POLICY, "history": {**POLICY.get("history", {}), "max_count": 9}}
+        await ml.call("PUT", path, {"configuration": {"retention_policy": {"history": None}}})
+        assert "history" not in (await ml.call("GET", path))[1]["configuration"]["retention_policy"]
         status, _ = await ml.call("PUT", path, {"configuration": {"retention_policy": None}})
         assert status == 200
         _, seen = await ml.call("GET", path)

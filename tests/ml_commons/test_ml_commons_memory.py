@@ -98,7 +98,10 @@ async def test_a_memory_is_changed_in_what_a_request_names(tmp_path: Path) -> No
         assert (seen["name"], seen["additional_info"]) == ("m", {"k": "v"})
         await ml.call("PUT", f"/memory/{memory_id}", {"additional_info": {"other": "w"}})
         _, seen = await ml.call("GET", f"/memory/{memory_id}")
-        assert (seen["name"], seen["additional_info"]) == ("m", {"other": "w"})
+        assert (seen["name"], seen["additional_info"]) == ("m", {"k": "v", "other": "w"})
+        await ml.call("PUT", f"/memory/{memory_id}", {"name": None, "additional_info": {"k": None}})
+        _, seen = await ml.call("GET", f"/memory/{memory_id}")
+        assert (seen["name"], seen["additional_info"]) == (None, {"other": "w"})
         status, refused = await ml.call("PUT", f"/memory/{memory_id}", {"user": "x"})
         assert status == 400
         assert "name or additional_info" in refused["error"]["reason"]

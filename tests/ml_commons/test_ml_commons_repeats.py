@@ -91,7 +91,8 @@ async def test_a_store_that_fails_once_a_run_has_begun_is_a_500(tmp_path: Path) 
     parts = parts_with_store(lambda store: cast(Store, FailsOnceBegun(store)))
     async with ml_gateway(tmp_path, [agent("a", scripted([{"text": "hi"}]))], parts=parts) as ml:
         error = await asked_as_usual(ml, "a")
-    assert (error.status_code, error.info["error"]["details"]) == (500, "the store failed")
+    assert error.status_code == 500
+    assert "the store failed" in str(error.info)
 
 
 async def test_a_gateway_that_stops_ends_an_execution_with_a_500(tmp_path: Path) -> None:
