@@ -318,7 +318,8 @@ def approval_id(call_id: str) -> str:
 class Interrupt:
     """A question to a person that ended the run. A later request on the thread answers it by `id`.
 
-    `expires_at` is Unix time in seconds; from then on it counts as denied.
+    `expires_at` is Unix time in seconds; from then on it counts as denied. `approvers` is the rule by which it was
+    asked (see owners.may_approve); empty: none is known.
     """
 
     id: str
@@ -328,6 +329,7 @@ class Interrupt:
     response_schema: JsonObject | None = None
     expires_at: float | None = None
     metadata: JsonObject | None = None
+    approvers: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +344,10 @@ class OpenInterrupt:
     approval_id: str = ""
     agent_id: str = ""
     opened_at: float = 0.0
+
+    def is_asked_by(self, agent_id: str) -> bool:
+        """Whether that agent's runs go on with it. An older gateway's names no agent."""
+        return self.agent_id in ("", agent_id)
 
 
 @dataclass(frozen=True, slots=True)

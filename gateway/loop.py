@@ -59,10 +59,11 @@ class LoopContext:
     conversations, if a stateful model keeps them apart. `tools` are the backend tools by name; `approvals` are those
     that need approval, and by whom (see owners.may_approve). `input.tools` are the frontend tools that remain after
     name collisions. `decisions` must be carried out before anything else. After that, `still_open` interrupts, which
-    the request did not answer, end the run again. `fallback` models are asked once `model` has failed; `fits` remembers
-    threads that were too long for it. `conversation` is what the model's server keeps, if it is stateful. `resumed`:
-    another process began the run, and it continues in the middle of an answer. `is_left` tells whether this process
-    gives the run up for another one to continue. `trace` is the run's span, the parent of the loop's calls.
+    the request did not answer, end the run again. `waiting` are the calls that wait for a person at other agents: this
+    run leaves them as they are. `fallback` models are asked once `model` has failed; `fits` remembers threads that were
+    too long for it. `conversation` is what the model's server keeps, if it is stateful. `resumed`: another process
+    began the run, and it continues in the middle of an answer. `is_left` tells whether this process gives the run up
+    for another one to continue. `trace` is the run's span, the parent of the loop's calls.
 
     What the request wishes for its run is in `agent` already, but for this: `tool_choice` is what the first answer has
     to call of `input.tools`; `instructions` are told the model as a client's; of `tools` the model may call only
@@ -80,6 +81,7 @@ class LoopContext:
     clock: Clock
     decisions: tuple[Decision, ...] = ()
     still_open: tuple[OpenInterrupt, ...] = ()
+    waiting: frozenset[str] = frozenset()
     on_retry: OnRetry | None = None
     fallback: Fallback = field(default_factory=Fallback)
     fits: FitCache = field(default_factory=FitCache)

@@ -26,6 +26,10 @@ def is_visitors(owner: str) -> bool:
     return owner.startswith(_VISITORS)
 
 
+OWN_KEY = "owner"
+"""The `approvers` of a question whose tool names none."""
+
+
 def may_approve(owner: str, approvers: str | None) -> bool:
-    """Whether the owner may approve calls on its own threads, by the tool's `approvers`."""
-    return approvers == "callers" or (approvers is None and not is_visitors(owner))
+    """Whether the owner may approve calls on its own threads, by the `approvers` of the tool or of the question."""
+    return approvers == "callers" or (approvers in (None, OWN_KEY) and not is_visitors(owner))

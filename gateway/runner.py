@@ -19,6 +19,7 @@ from gateway.events import Completed, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.messages import JsonValue, Message, new_id
 from gateway.model_state import conversation_of_call
+from gateway.runs.approvals import AnsweredApproval, approval_of_other_agent
 from gateway.runs.driver import RunDriver
 from gateway.runs.endings import approval_answered, input_digest, no_message, no_thread, no_version, run_exists
 from gateway.runs.ids import RunIds
@@ -312,14 +313,17 @@ class Runner:
         """All open approvals, of every owner, the oldest first."""
         return await self.store.list_approvals(now=self.clock.now(), limit=limit, cursor=cursor)
 
-    async def answer(self, approval_id: str, answer: InterruptAnswer, admit: Admission | None = None) -> RunRecord:
-        """Answer an approval for the owner of its thread; gives the run that continues with it. `admit` as in `start`.
+    async def answer(
+        self, approval_id: str, answer: InterruptAnswer, admit: Admission | None = None
+    ) -> AnsweredApproval:
+        """Answer an approval for the owner of its thread; a run continues with it. `admit` as in `start`.
 
         `answer` needs no ids.
 
         Raises:
-            NotFoundError: there is no such approval, or its agent is gone.
-            ConflictError: it was answered, or has expired; or the thread is busy.
+            NotFoundError: there is no such approval.
+            ConflictError: it was answered, or has expired; its agent is gone, so it can only be denied; or the thread
+                is busy.
             InvalidRequestError: the arguments do not fit the tool.
             StoreError, TooManyRequestsError, UnavailableError: as `start`.
         """
@@ -333,6 +337,15 @@ class Runner:
         expires_at = asked.interrupt.expires_at
         if expires_at is not None and expires_at <= self.clock.now():
             raise ConflictError("the question has expired, which counts as a no", code="approval_expired")
+        agent_id = asked.agent_id or thread.agent_id
+        if not await self.agents.has(thread.owner, agent_id):
+            if answer.approved:
+                raise approval_of_other_agent(asked, is_gone=True)
+            with ExitStack() as counted:
+                if admit is not None:
+                    counted.callback(admit(), None)
+                await self.writes.deny(thread.owner, thread.thread_id, approval_id, answer.reason)
+            return AnsweredApproval(thread.thread_id, agent_id)
         given = AgentInput(
             thread.thread_id,
             new_id("run"),
@@ -344,8 +357,8 @@ class Runner:
             unattended=True,
             origin="approvals",
         )
-        (await self.start(thread.owner, asked.agent_id, given, admit)).close()
-        return await self.run(thread.owner, given.run_id)
+        (await self.start(thread.owner, agent_id, given, admit)).close()
+        return AnsweredApproval(thread.thread_id, agent_id, await self.run(thread.owner, given.run_id))
 
     # --- threads
 

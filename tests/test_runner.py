@@ -25,7 +25,7 @@ from gateway.events import (
 )
 from gateway.loop import LoopContext
 from gateway.messages import JsonObject
-from gateway.store import RunStatus
+from gateway.store import Approval, RunRecord, RunStatus
 from gateway.tool import ToolContext
 from tests.loop_runs import FunctionTool
 from tests.runner_scene import (
@@ -289,6 +289,13 @@ async def test_an_approved_call_runs_once_whoever_approves_at_the_same_moment(po
             assert len(ran) == 1
 
 
+async def _answer(scene: Scene, approval: Approval) -> RunRecord:
+    """Approve for the owner; the run that goes on with it."""
+    done = await scene.runner.answer(approval.asked.approval_id, InterruptAnswer("", "resolved", approved=True))
+    assert done.run is not None
+    return done.run
+
+
 def _resume(run_id: str, answer: InterruptAnswer) -> Any:
     return question(run_id=run_id, answers=(answer,), history="append")
 
@@ -346,7 +353,7 @@ async def test_an_approval_that_is_answered_for_its_owner_goes_on_though_nobody_
     async with runner_scene(opened) as scene:
         await _ask(scene)
         (approval,) = (await scene.runner.approvals(limit=5, cursor=None)).items
-        record = await scene.runner.answer(approval.asked.approval_id, InterruptAnswer("", "resolved", approved=True))
+        record = await _answer(scene, approval)
         assert record.origin == "approvals"
         (await scene.runner.connect(OWNER, "a", question(run_id="look"))).close()
         await scene.clock.advance(60)
@@ -367,7 +374,7 @@ async def test_an_approval_that_was_answered_while_its_run_waited_begins_nothing
         scene.store.reached["begin_run"].clear()
         first = asyncio.create_task(scene.start("a", _resume("first", answer)))
         await until(scene.store.reached["begin_run"].is_set)
-        second = await scene.runner.answer(approval.asked.approval_id, InterruptAnswer("", "resolved", approved=True))
+        second = await _answer(scene, approval)
         assert second.status == "queued"
         scene.store.release("begin_run")
         end_of(await read(await first))

@@ -21,7 +21,7 @@ from gateway.access.callers import Caller
 from gateway.agent import WITHDRAWS
 from gateway.events import Completed, Event, Interrupt, Interrupted, Outcome, RunFinished
 from gateway.frozen import replace
-from gateway.messages import JsonObject, JsonValue, Message, TextBlock
+from gateway.messages import JsonObject, JsonValue, Message, TextBlock, answered_calls
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.run_events import events_of
 from gateway.runs.viewer import Viewer
@@ -194,7 +194,10 @@ class StoredTasks:
         """
         questions = [each.id for each in task.interrupts]
         for record in reversed(later):
-            if record.origin != ORIGIN:
+            if questions and record.agent_id != task.last.agent_id:
+                if await self._answered(caller, record, task.interrupts):
+                    return record
+            elif record.origin != ORIGIN:
                 if not await self._left_open(caller, record, questions):
                     return record
             elif not questions:
@@ -202,6 +205,14 @@ class StoredTasks:
             elif record.status is RunStatus.COMPLETED or _names_any(record, questions):  # that leaves none open
                 return record
         return None
+
+    async def _answered(self, caller: Caller, record: RunRecord, questions: Sequence[Interrupt]) -> bool:
+        """Whether a run of another agent brought one of the calls its result: it denied what an agent asked that is
+        gone.
+        """
+        asked = {each.call_id for each in questions}
+        produced = (await self._environment.kept_messages(caller, record.client_id)).produced
+        return not asked.isdisjoint(answered_calls(produced))
 
     async def _left_open(self, caller: Caller, record: RunRecord, questions: Collection[str]) -> bool:
         """Whether a run of another protocol ended before it took in its answers to these questions."""

@@ -96,6 +96,18 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         if agent_id not in self._agents:
             await self._use(owner, agent_id)
 
+    async def has(self, owner: str, agent_id: str) -> bool:
+        """Whether the agent is there for this owner, and can be used.
+
+        Raises:
+            StoreError, UnavailableError: it cannot be loaded now.
+        """
+        try:
+            await self.check(owner, agent_id)
+        except (NotFoundError, ConflictError):
+            return False
+        return True
+
     @asynccontextmanager
     async def usable(self, owner: str, agent_id: str) -> AsyncGenerator[OpenAgent | None]:
         """As `leased`; None for an agent that is gone, or cannot be used any more.

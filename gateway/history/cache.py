@@ -10,7 +10,7 @@ history with the last one costs 10 ns for each message that is the same object.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -117,8 +117,10 @@ class HistoryCache:
             for message in sent[len(before.sent) :]
         )
 
-    def view(self, messages: Messages) -> tuple[Messages, SettledView | None]:
+    def view(self, messages: Messages, waiting: Collection[str] = ()) -> tuple[Messages, SettledView | None]:
         """As `history.model_view`, and its settled part: None if there is none."""
+        if waiting:  # what it shows of these calls does not stay
+            return model_view(messages, waiting), None
         seen = self._view
         if messages[: len(seen.messages)] != seen.messages:
             seen = self._view = _NOTHING_SEEN

@@ -6,7 +6,7 @@ Below: messages. Above: the loop, and intake. All functions are pure.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import get_args
@@ -14,7 +14,7 @@ from typing import get_args
 from gateway.frozen import replace
 from gateway.messages import ContentBlock, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolResult
 from gateway.wire.log_counts import counted
-from gateway.wire.stand_ins import UNANSWERED
+from gateway.wire.stand_ins import UNANSWERED, WAITING
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
     return tuple(call for call in calls if call.call_id not in answered)
 
 
-def model_view(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages as every provider accepts them.
+def model_view(messages: Sequence[Message], waiting: Collection[str] = ()) -> tuple[Message, ...]:
+    """The messages as every provider accepts them. `waiting` are the calls that wait for a person.
 
     Each answer is one assistant message with its blocks in the order the model made them, followed at once by one tool
     message per call, in call order. Results without a call are dropped; calls without a result get an error result;
@@ -65,7 +65,9 @@ def model_view(messages: Sequence[Message]) -> tuple[Message, ...]:
         view.append(message)
         if item.has_calls:
             calls = [block for block in message.content if type(block) is ToolCall]
-            view += [results.pop(call.call_id) if call.call_id in results else _unanswered(call) for call in calls]
+            view += [
+                results.pop(call.call_id) if call.call_id in results else _unanswered(call, waiting) for call in calls
+            ]
     if results:
         logger.warning("dropped tool results whose calls are not in the history", extra=counted(results))
     return tuple(view)
@@ -237,6 +239,7 @@ def _results(messages: Iterable[Message]) -> dict[str, Message]:
     return results
 
 
-def _unanswered(call: ToolCall) -> Message:
-    result = ToolResult(call.call_id, (TextBlock(UNANSWERED),), is_error=True)
+def _unanswered(call: ToolCall, waiting: Collection[str]) -> Message:
+    waits = call.call_id in waiting
+    result = ToolResult(call.call_id, (TextBlock(WAITING if waits else UNANSWERED),), is_error=not waits)
     return Message(f"unanswered_{call.call_id}", "tool", (result,))

@@ -202,7 +202,8 @@ class _Run:
         self._run_room -= self._answer_room - self._room
         self._answer_room = self._room = min(self._budgets.max_answer_bytes, self._run_room)
         self._words = client_words(self._context, self._voice)
-        view, self._settled = self._history_cache.view((*self._own_messages, *self._fold.transcript.messages))
+        messages = (*self._own_messages, *self._fold.transcript.messages)
+        view, self._settled = self._history_cache.view(messages, self._context.waiting)
         # A server that keeps the conversation limits its length itself.
         shown = self._history.shown if self._context.conversation is None else self._history.whole
         self._asked = shown(view)

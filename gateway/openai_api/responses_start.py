@@ -179,7 +179,10 @@ async def _unsealed(
 
 async def _pending(environment: ProtocolEnvironment, caller: Caller, model: str, chain: Chain | None) -> Sequence[str]:
     """The calls of the client's tools that wait for their output."""
-    calls = () if chain is None or chain.replays else open_calls(chain.messages)
+    calls: Sequence[ToolCall] = ()
+    if chain is not None and not chain.replays:
+        asked = {each.call_id for each in chain.interrupts}  # perhaps another agent's, whose tools are not this one's
+        calls = [call for call in open_calls(chain.messages) if call.call_id not in asked]
     if not calls:
         return ()
     async with environment.agent(caller, model) as agent:

@@ -13,6 +13,7 @@ from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InterruptAnswer
 from gateway.errors import ForbiddenError, NotFoundError
 from gateway.protocol.agent_access import AgentAccess
+from gateway.runs.approvals import AnsweredApproval
 from gateway.runs.thread_points import RunMessages, ThreadHead
 from gateway.runs.viewer import Viewer
 from gateway.store import (
@@ -173,14 +174,15 @@ class RunAccess(AgentAccess):
         self.check_approver(caller)
         return await self._runner.approvals(limit=limit, cursor=cursor)
 
-    async def answer(self, caller: Caller, approval_id: str, answer: InterruptAnswer) -> RunRecord:
-        """Answer an approval for the owner of its thread; gives the run that continues with it, which counts for the
-        caller. `answer` needs no ids.
+    async def answer(self, caller: Caller, approval_id: str, answer: InterruptAnswer) -> AnsweredApproval:
+        """Answer an approval for the owner of its thread; the run that continues with it counts for the caller.
+        `answer` needs no ids.
 
         Raises:
             ForbiddenError: the caller may not approve.
-            NotFoundError: there is no such approval, or its agent is gone.
-            ConflictError: it was answered, or has expired; or the thread is busy.
+            NotFoundError: there is no such approval.
+            ConflictError: it was answered, or has expired; its agent is gone, so it can only be denied; or the thread
+                is busy.
             InvalidRequestError: the arguments do not fit the tool.
             StoreError, TooManyRequestsError, UnavailableError: as `start`.
         """

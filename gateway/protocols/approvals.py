@@ -52,8 +52,9 @@ class _Endpoints:
         caller = caller_of(request)
         self._environment.check_approver(caller)
         answer = _answer(await read_json(request))
-        record = await self._environment.answer(caller, path_id(request, "approval_id"), answer)
-        return json_response({"runId": record.client_id, "threadId": record.thread_id, "agentId": record.agent_id}, 202)
+        done = await self._environment.answer(caller, path_id(request, "approval_id"), answer)
+        run_id, status = (None, 200) if done.run is None else (done.run.client_id, 202)
+        return json_response({"runId": run_id, "threadId": done.thread_id, "agentId": done.agent_id}, status)
 
 
 def _approval_json(approval: Approval) -> JsonObject:
@@ -120,11 +121,15 @@ def _operations() -> Sequence[Operation]:
         "approvals",
         "answerApproval",
         "Approve a call, or deny it",
-        {"202": described_json("StartedRun", "The run that goes on with it has begun, or waits for its turn.")},
+        {
+            "200": described_json("StartedRun", "The call is denied. Its agent is gone, so no run goes on with that."),
+            "202": described_json("StartedRun", "The run that goes on with it has begun, or waits for its turn."),
+        },
         description=(
             "For keys with `approvals: true`, against whose limits the run counts. It belongs to the thread's owner,"
             " who sees it over /connect. A 409 is an approval that was answered (`approval_answered`) or has expired"
-            " (`approval_expired`), or a busy thread."
+            " (`approval_expired`), one whose agent is gone, which can only be denied (`approval_of_other_agent`), or a"
+            " busy thread."
         ),
         parameters=["approvalId"],
         body=json_body("ApprovalDecision", "The answer."),
@@ -185,7 +190,11 @@ _API = ApiDescription(
         ),
         "StartedRun": object_of(
             ["runId", "threadId", "agentId"],
-            {"runId": ref("Id"), "threadId": ref("Id"), "agentId": text()},
+            {
+                "runId": {"anyOf": [ref("Id"), {"type": "null"}], "description": "Null: no run goes on."},
+                "threadId": ref("Id"),
+                "agentId": text("The agent that asked."),
+            },
             "A run of the thread's owner.",
         ),
     },

@@ -7,15 +7,17 @@ become a decision; an answer that does not fit is refused before anything runs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.agent import InterruptAnswer
-from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
+from gateway.agent import Approvers, InterruptAnswer
+from gateway.errors import ConflictError, FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.events import OpenInterrupt
 from gateway.frozen import quickly_made
 from gateway.loop import Decision
 from gateway.messages import JsonObject
+from gateway.owners import may_approve
+from gateway.store import RunRecord
 from gateway.tool import Tool
 from gateway.turns.tool_calls import are_same_arguments, argument_problem
 from gateway.wire.log_counts import counted
@@ -27,8 +29,8 @@ EXPIRED = "the question expired before anybody answered it"
 ArgumentsCheck = Callable[[str, JsonObject], str | None]
 """(tool name, arguments) -> what is wrong with them, None if nothing is."""
 
-Approves = Callable[[str], bool]
-"""(tool name) -> whether the sender may approve its calls."""
+Approves = Callable[[OpenInterrupt], bool]
+"""Whether the sender may approve the call."""
 
 
 @quickly_made
@@ -38,6 +40,15 @@ class Verdict:
 
     decisions: tuple[Decision, ...]
     still_open: tuple[OpenInterrupt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredApproval:
+    """`run` goes on with an answered approval; None: its agent is gone, and the call was denied."""
+
+    thread_id: str
+    agent_id: str
+    run: RunRecord | None = None
 
 
 _NOTHING_ASKED = Verdict((), ())
@@ -53,10 +64,32 @@ def arguments_check(tools: Mapping[str, Tool]) -> ArgumentsCheck:
     return check
 
 
+def approves_as(owner: str, approvals: Mapping[str, Approvers | None]) -> Approves:
+    """What the owner may approve, by the rule that came with the question and by the agent's current one, which
+    `approvals` has as in LoopContext: the stricter holds. A question without a rule is an older gateway's.
+    """
+
+    def approves(item: OpenInterrupt) -> bool:
+        asked, name = item.interrupt.approvers or None, item.call.name
+        current = approvals.get(name, asked)
+        return may_approve(owner, asked or current) and may_approve(owner, current)
+
+    return approves
+
+
+def named_by(interrupts: Sequence[OpenInterrupt], answers: Sequence[InterruptAnswer]) -> list[OpenInterrupt]:
+    """The interrupts that one of the answers is to."""
+    named = {(answer.interrupt_id, answer.approval_id) for answer in answers}
+    return [
+        item
+        for item in interrupts
+        if not named.isdisjoint(((item.interrupt.id, ""), (item.interrupt.id, item.approval_id)))
+    ]
+
+
 def answers_any(interrupts: Sequence[OpenInterrupt], answers: Sequence[InterruptAnswer]) -> bool:
     """Whether one of the answers is to one of the interrupts."""
-    known = {item.interrupt.id: item for item in interrupts}
-    return any(_is_to(known.get(answer.interrupt_id), answer) for answer in answers)
+    return bool(named_by(interrupts, answers))
 
 
 def _is_to(item: OpenInterrupt | None, answer: InterruptAnswer) -> bool:
@@ -71,17 +104,24 @@ def decide(
     now: float,
     check: ArgumentsCheck,
     approves: Approves,
+    agent_id: str = "",
+    gone: Collection[str] = (),
 ) -> Verdict:
     """Match the answers with the open interrupts. Expired ones count as denied, answered or not.
+
+    `agent_id` is the agent whose run this is. What other agents ask stays as it is; but what one of those that are
+    `gone` asked may be denied.
 
     Raises:
         InvalidRequestError: an answer to an open interrupt is malformed, or its arguments do not fit the tool.
         ForbiddenError: the sender may not approve the call.
+        ConflictError: it is another agent's.
     """
     if not (interrupts or answers):
         return _NOTHING_ASKED
     given: dict[str, InterruptAnswer] = {}
-    known = {item.interrupt.id: item for item in interrupts}
+    own_last = sorted(interrupts, key=lambda item: item.is_asked_by(agent_id))  # of one id the agent's own counts
+    known = {item.interrupt.id: item for item in own_last}
     ignored: list[str] = []
     for answer in answers:
         if not _is_to(known.get(answer.interrupt_id), answer) or answer.interrupt_id in given:
@@ -94,15 +134,17 @@ def decide(
     decisions: list[Decision] = []
     still_open: list[OpenInterrupt] = []
     for item in interrupts:
-        expires_at = item.interrupt.expires_at
-        if expires_at is not None and expires_at <= now:
+        expires_at, is_own = item.interrupt.expires_at, item.is_asked_by(agent_id)
+        if is_own and expires_at is not None and expires_at <= now:
             decisions.append(Decision(item.call, approved=False, reason=EXPIRED))
-        elif item.interrupt.id not in given:
+        elif item.interrupt.id not in given or known[item.interrupt.id] is not item:
             still_open.append(item)
         else:
             answer = given[item.interrupt.id]
             decision = _decision(item, answer, problems, check)
-            if decision.approved and not answer.approval_id and not approves(item.call.name):
+            if not is_own and (decision.approved or item.agent_id not in gone):
+                raise approval_of_other_agent(item, is_gone=item.agent_id in gone)
+            if decision.approved and not answer.approval_id and not approves(item):
                 raise _not_allowed(item.call.name)
             decisions.append(decision)
     if problems:
@@ -126,6 +168,14 @@ def _decision(
     if arguments is not None and are_same_arguments(item.call.arguments, arguments):
         arguments = None  # a form sends the arguments back unchanged
     return Decision(item.call, approved=True, arguments=arguments, reason=answer.reason)
+
+
+def approval_of_other_agent(item: OpenInterrupt, *, is_gone: bool) -> ConflictError:
+    """The error for an answer where it does not count."""
+    instead = "that one is gone: it can only be denied" if is_gone else "answer it with a run of that one"
+    return ConflictError(
+        f"{item.interrupt.id!r} was asked by the agent {item.agent_id!r}; {instead}", code="approval_of_other_agent"
+    )
 
 
 def _not_allowed(name: str) -> ForbiddenError:

@@ -25,6 +25,7 @@ from gateway.events import RunFailed, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.loop import Decision, LoopContext, ResumedRun
 from gateway.metrics import Metrics
+from gateway.runs.approvals import named_by
 from gateway.runs.counts import count_end, count_failed_tools
 from gateway.runs.endings import (
     Terminal,
@@ -186,7 +187,8 @@ class RunDriver:
             given = words_alone(given)
         given = with_frontend_tools(given, tools)
         conversation = conversation_of(definition, capabilities, thread, given.conversation_id)
-        taken = take_in(given, thread, definition, tools, approvals, now, conversation, waited=waited)
+        gone = await self._gone_agents(given, thread, definition.id)
+        taken = take_in(given, thread, definition, tools, approvals, now, conversation, waited=waited, gone=gone)
         if taken.thread.version != thread.version:
             await self.make_room_for_version(taken.thread)
             conversation = conversation_of(definition, capabilities, taken.thread, given.conversation_id)
@@ -219,6 +221,12 @@ class RunDriver:
             thread = replace(thread, collection=collection)
         return thread, fork
 
+    async def _gone_agents(self, given: AgentInput, thread: Thread, agent_id: str) -> set[str]:
+        """Of the other agents whose questions the input answers, those that are not there any more."""
+        named = named_by(thread.interrupts, given.answers)
+        others = {item.agent_id for item in named if not item.is_asked_by(agent_id)}
+        return {each for each in others if not await self.agents.has(thread.owner, each)}
+
     async def make_room_for_version(self, thread: Thread) -> None:
         """Delete the oldest version of a thread that is about to have one more than the operator allows."""
         most = self._options.max_versions
@@ -238,6 +246,7 @@ class RunDriver:
         """The loop's context: the run's input and thread, and its agent's parts."""
         assert live.thread is not None, "a loop gets a run that has begun"
         conversation, messages, state = live.conversation, live.thread.messages, live.fold.state
+        asked, agent_id = live.thread.interrupts, live.terms.definition.id
         own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
         terms = live.terms
         given, tool_choice = with_choice(terms, given)
@@ -253,7 +262,8 @@ class RunDriver:
             state=SharedState({} if isinstance(state, Absent) else state),
             clock=self.clock,
             decisions=tuple(decisions),
-            still_open=live.thread.interrupts,
+            still_open=tuple(item for item in asked if item.is_asked_by(agent_id)),
+            waiting=frozenset(item.call.call_id for item in asked if not item.is_asked_by(agent_id)),
             on_retry=self.metrics.provider_retried,
             fallback=terms.fallback,
             fits=terms.fits,

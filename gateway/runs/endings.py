@@ -262,7 +262,8 @@ def ended_thread(
     # Interrupts without an answer stay open if the run could not ask again.
     interrupts, paused = thread.interrupts, thread.paused
     if isinstance(terminal, RunFinished) and not isinstance(terminal.outcome, Cancelled):
-        interrupts = _opened(terminal, messages, thread, now)
+        others = tuple(item for item in thread.interrupts if not item.is_asked_by(thread.agent_id))
+        interrupts = (*others, *_opened(terminal, messages, thread, now))
         paused = not forgets_pauses and (bool(interrupts) or _waits_for_client(terminal))
     elif withdrawn:
         interrupts = tuple(item for item in interrupts if item.interrupt.id not in withdrawn)
@@ -290,7 +291,7 @@ def _opened(
 ) -> tuple[OpenInterrupt, ...]:
     if not isinstance(terminal.outcome, Interrupted):
         return ()
-    known = {item.interrupt.id: item for item in thread.interrupts}
+    known = {item.interrupt.id: item for item in thread.interrupts if item.is_asked_by(thread.agent_id)}
     calls: dict[str, ToolCall] = {call.call_id: call for message in messages for call in message.tool_calls}
     opened: list[OpenInterrupt] = []
     for interrupt in terminal.outcome.interrupts:

@@ -5,7 +5,7 @@ Below: endings, approvals, history. Above: the run driver, which stores the resu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.agent import Absent, AgentDefinition, AgentInput, Approvers, InterruptAnswer
@@ -22,8 +22,7 @@ from gateway.history.versions import Rewrite, history_change
 from gateway.loop import Decision
 from gateway.messages import Message
 from gateway.model_state import Conversation, branched, marked
-from gateway.owners import may_approve
-from gateway.runs.approvals import answers_any, arguments_check, decide
+from gateway.runs.approvals import answers_any, approves_as, arguments_check, decide
 from gateway.runs.endings import approval_answered, still_asked, title_of, without_claims
 from gateway.store import Thread
 from gateway.tool import Tool
@@ -52,16 +51,19 @@ def take_in(
     conversation: Conversation | None = None,
     *,
     waited: bool = False,
+    gone: Collection[str] = (),
 ) -> Intake:
     """The thread with the input, which is `recognised`. `tools` are the backend tools by name, `approvals` as in
     LoopContext; `conversation` is a stateful model's.
 
-    `waited`: the run waited for its turn, so the thread may have messages that were unknown at the request.
+    `waited`: the run waited for its turn, so the thread may have messages that were unknown at the request. `gone` are
+    the agents that are not there any more, of those whose interrupts the input answers.
 
     Raises:
         InvalidRequestError: an answer does not fit its interrupt.
         ForbiddenError: the sender may not approve the call.
-        ConflictError: the input only answers interrupts, and none of them is open any more.
+        ConflictError: the input only answers interrupts, and none of them is open any more; or it answers another
+            agent's.
         StaleHistoryError: the thread has messages that the client has not seen.
     """
     cache = given.history_cache
@@ -70,6 +72,8 @@ def take_in(
     append = not sent or not is_whole_history(given, definition, thread.messages)
     merge = append_history if append else _merge_of(given)
     messages = merge(thread.messages, sent)
+    if not append:
+        messages = _with_waiting(messages, thread, definition.id)
     if given.answers and not append:
         messages = (*messages, *_lost_by_client(given.answers, thread, messages))
     if conversation is not None or thread.model_states:
@@ -77,13 +81,14 @@ def take_in(
     asked = still_asked(thread.interrupts, messages)
     if given.must_answer and not answers_any(asked, given.answers):
         raise approval_answered()
-    owner = thread.owner
     verdict = decide(
         asked,
         given.answers,
         now=now,
         check=arguments_check(tools),
-        approves=lambda name: may_approve(owner, approvals.get(name)),
+        approves=approves_as(thread.owner, approvals),
+        agent_id=definition.id,
+        gone=gone,
     )
     becomes = replace(
         thread,
@@ -157,6 +162,26 @@ def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = F
     if not waited:
         raise StaleHistoryError(unseen)
     return with_unseen(stored, given.messages, unseen)
+
+
+def _with_waiting(messages: tuple[Message, ...], thread: Thread, agent_id: str) -> tuple[Message, ...]:
+    """The messages, and in their places the thread's answers whose calls wait at other agents: a run of this one
+    withdraws none.
+    """
+    waiting = {item.call.call_id for item in thread.interrupts if not item.is_asked_by(agent_id)}
+    if not waiting or waiting <= {call.call_id for message in messages for call in message.tool_calls}:
+        return messages
+    turns = {m.turn_id for m in thread.messages if any(call.call_id in waiting for call in m.tool_calls)}
+    places = {message.id: place for place, message in enumerate(messages)}
+    whole, after, added = [*messages], 0, 0
+    for message in thread.messages:
+        if (place := places.get(message.id)) is not None:
+            if messages[place] == message:
+                after = max(after, place + added + 1)
+        elif message.turn_id is not None and message.turn_id in turns:
+            whole.insert(after, message)
+            after, added = after + 1, added + 1
+    return tuple(whole)
 
 
 def _lost_by_client(answers: Sequence[InterruptAnswer], thread: Thread, messages: Sequence[Message]) -> list[Message]:

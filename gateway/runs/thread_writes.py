@@ -15,13 +15,14 @@ from gateway.frozen import replace
 from gateway.history.cache import own_calls
 from gateway.history.merging import append_history
 from gateway.history.versions import history_change
-from gateway.messages import JsonObject, Message, answered_calls
+from gateway.messages import JsonObject, Message, answered_calls, new_message_id
 from gateway.owners import site_of
 from gateway.runs.driver import RunDriver
-from gateway.runs.endings import claims, no_message, no_thread, title_of
+from gateway.runs.endings import approval_answered, claims, no_message, no_thread, title_of
 from gateway.runs.intake import next_version
 from gateway.runs.limits import RunLimits, check_input, check_metadata, check_stored
 from gateway.store import Store, Thread, ThreadChange
+from gateway.turns.tool_executions import denied_result
 
 
 class ThreadWrites:
@@ -164,6 +165,33 @@ class ThreadWrites:
             )
             change = history_change(thread.messages, stays)  # another version would keep what is to go
             await self._store.write_thread(changed, keep=change.keep, rewrite=change.rewrite)
+
+    async def deny(self, owner: str, thread_id: str, approval_id: str, reason: str | None) -> None:
+        """Deny a call whose agent is gone: no run goes on with it.
+
+        Raises:
+            NotFoundError: no such thread.
+            ConflictError: a run is at work on the thread; or it was answered.
+            StoreError, UnavailableError: not now.
+        """
+        self._driver.check_open()
+        async with self._lines.visit(owner, thread_id, waits=False):
+            thread = await self._store.load_thread(owner, thread_id)
+            if thread is None:
+                raise no_thread(thread_id)
+            asked = next((item for item in thread.interrupts if item.approval_id == approval_id), None)
+            if asked is None:
+                raise approval_answered()
+            result = denied_result(asked.call, reason)
+            turn = own_calls(thread.messages).get(result.call_id)
+            said = Message(new_message_id(), "tool", (result,), turn_id=None if turn is None else turn.turn_id)
+            changed = replace(
+                thread,
+                messages=(*thread.messages, said),
+                interrupts=tuple(item for item in thread.interrupts if item is not asked),
+                updated_at=self._driver.clock.now(),
+            )
+            await self._store.write_thread(changed, keep=len(thread.messages))
 
     async def update(self, owner: str, thread_id: str, change: ThreadChange, limits: RunLimits | None = None) -> None:
         """Change what a thread's owner says of it.

@@ -47,6 +47,12 @@ def error_result(call: ToolCall, message: str) -> ToolResult:
     return ToolResult(call.call_id, bounded((TextBlock(encodable(message)),)), is_error=True)
 
 
+def denied_result(call: ToolCall, reason: str | None) -> ToolResult:
+    """The result of a call that a person did not approve."""
+    because = f": {reason}" if reason else ""
+    return error_result(call, f"The user denied this call{because}. It was not run.")
+
+
 @dataclass(slots=True)
 class _Execution:
     call: ToolCall

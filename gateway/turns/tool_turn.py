@@ -28,12 +28,12 @@ from gateway.frozen import replace
 from gateway.history.model_view import open_calls
 from gateway.loop import Decision, LoopContext
 from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_message_id
-from gateway.owners import may_approve
+from gateway.owners import OWN_KEY, may_approve
 from gateway.records import dump_json
 from gateway.tool import Tool, ToolContext
 from gateway.turns.state_changes import StateChanges
 from gateway.turns.tool_calls import ArgumentChecks, CompiledSchemas, approval_schema, canonical_call
-from gateway.turns.tool_executions import ToolExecutions, error_result
+from gateway.turns.tool_executions import ToolExecutions, denied_result, error_result
 
 # For a client that may not approve: it may only cancel the call.
 _OTHERS_APPROVE: JsonObject = {"agui_gateway": {"approvers": "keys"}}
@@ -126,8 +126,7 @@ class ToolTurns:
     def _carry_out(self, decision: Decision, executions: ToolExecutions) -> None:
         call = decision.call
         if not decision.approved:
-            reason = f": {decision.reason}" if decision.reason else ""
-            executions.add_result(error_result(call, f"The user denied this call{reason}. It was not run."))
+            executions.add_result(denied_result(call, decision.reason))
             return
         tool = self._context.tools.get(call.name)
         if tool is None:
@@ -219,7 +218,8 @@ class ToolTurns:
 
     def _interrupt(self, call: ToolCall, tool: Tool) -> Interrupt:
         message, metadata = f"The tool {call.name!r} needs your approval before it runs.", None
-        if not may_approve(self._context.owner, self._context.approvals[call.name]):
+        approvers = self._context.approvals[call.name] or OWN_KEY
+        if not may_approve(self._context.owner, approvers):
             message, metadata = f"The tool {call.name!r} waits for somebody else's approval.", dict(_OTHERS_APPROVE)
         return Interrupt(
             approval_id(call.call_id),
@@ -229,6 +229,7 @@ class ToolTurns:
             approval_schema(tool.spec),
             self._context.clock.now() + self._budgets.approval_timeout_seconds,
             metadata,
+            approvers,
         )
 
     # --- the calls under way
@@ -292,7 +293,7 @@ def open_outcome(context: LoopContext, messages: Sequence[Message]) -> Outcome |
     still_open = context.still_open
     pending = tuple(call for call in open_calls(messages) if call.name not in context.tools)
     if pending:
-        out = {item.call.call_id for item in still_open}
+        out = {item.call.call_id for item in still_open} | context.waiting
         # A failed answer's calls were never given to the browser.
         out |= {call.call_id for message in messages if message.incomplete for call in message.tool_calls}
         pending = tuple(call for call in pending if call.call_id not in out)

@@ -14,6 +14,7 @@ NO_CONTENT: Final = "(no content)"
 NO_OUTPUT: Final = "(no output)"
 # After a crash nobody knows how far the tool came.
 UNANSWERED: Final = "This call was not answered: there is no result of it. What it does may have been done, or not."
+WAITING: Final = "This call was not run: it waits for a person's approval, where another agent asked for it."
 TAKEN_BACK: Final = "This answer was taken back: a filter found that it must not be given."  # people read it, too
 
 # Why a medium was left out.
