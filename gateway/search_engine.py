@@ -30,8 +30,9 @@ class SearchEngine(Protocol):
             ToolError: there is no index of that name.
         """
 
-    async def search(self, index: str, body: JsonObject) -> JsonObject:
+    async def search(self, index: str, body: JsonObject, owner: str = "") -> JsonObject:
         """The answer of an OpenSearch `_search`: `{took, timed_out, hits: {total, max_score, hits: [...]}, ...}`.
+        `owner`: whose search it is, for engines whose searches share their time.
 
         Raises:
             ToolError: there is no such index, or this engine does not support the query; the message says what it

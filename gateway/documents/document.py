@@ -15,6 +15,8 @@ from gateway.messages import JsonObject
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 MAX_ENTRIES = 10_000
 """How many words and values of one document may be searched: writing them keeps other writes waiting."""
+MAX_TEXT_CHARACTERS = 100_000
+"""How long a text may be in a field whose words are searched."""
 MAX_ID_LENGTH = 512
 """How long the id of a document may be."""
 
@@ -81,7 +83,8 @@ class DocumentStore(Protocol):
                 `most`.
             NotFoundError: the owner has no such thread.
             InvalidRequestError: the value of a searched field does not have the field's type.
-            TooLargeError: the document has more than MAX_DOCUMENT_BYTES, or more than MAX_ENTRIES to be searched.
+            TooLargeError: the document has more than MAX_DOCUMENT_BYTES, or more than MAX_ENTRIES
+                to be searched, or a searched text has more than MAX_TEXT_CHARACTERS.
             UnavailableError: code `sealing_key_missing`: the store's own key was lost.
         """
 

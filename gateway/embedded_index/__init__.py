@@ -8,6 +8,7 @@ aggregation.py   computes aggregations over all hits
 documents.py     the indices of the embedded search engine
 entries.py       stores what a document is found by
 budget.py        bounds the work of a search
+search_turns.py  the searches of several callers take turns
 
 Below: the query language, in `query_dsl/`.
 """

@@ -10,7 +10,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase, translate
+from fnmatch import translate
 from functools import reduce
 
 from gateway.embedded_index.aggregation import FieldValues
@@ -20,6 +20,7 @@ from gateway.embedded_index.entries import folded, words_of
 from gateway.embedded_index.words import Scores, Words, Work
 from gateway.query_dsl import clauses
 from gateway.query_dsl.field_mapping import FieldType, Kind, MappingError, plain_number, plain_text
+from gateway.query_dsl.name_patterns import fits, pieces_of
 from gateway.query_dsl.search_body import SortKey
 from gateway.query_dsl.word_distance import alike_words, near_words
 
@@ -29,6 +30,8 @@ _MAX_WORDS = 256
 _GLANCES_PER_STEP = 2
 _STEPS_PER_DISTANCE = 6
 _PATTERNS_PER_STEP = 2
+_FIELDS_PER_STEP = 4
+_MAX_FUZZY_LETTERS = 256  # comparing two words takes the square of their length
 
 _WILD = re.compile(r"[*?\[]")
 
@@ -187,7 +190,7 @@ class Evaluation:
 
     def _exact(self, clause: clauses.Match, column: Column) -> Scores:
         """A match in a field that is not text compares whole values."""
-        if clause.fuzziness is None:
+        if clause.fuzziness is None or len(plain_text(clause.text)) > _MAX_FUZZY_LETTERS:
             return self._terms(clauses.Terms(clause.field, (clause.text,)))
         if column.kind != "keyword":
             raise MappingError(f"{clause.field!r} is {column.kind}; 'fuzziness' is for texts and keywords")
@@ -197,7 +200,7 @@ class Evaluation:
 
     def _nearly(self, words: Words, word: str, fuzziness: clauses.Fuzziness | None) -> Sequence[str]:
         """A word, or those of the field that are similar to it."""
-        if fuzziness is None or not fuzziness.most_of(word):
+        if fuzziness is None or not fuzziness.most_of(word) or len(word) > _MAX_FUZZY_LETTERS:
             return (word,)
         self.work.look_near()
         return self._near(words.vocabulary(), word, fuzziness)
@@ -250,9 +253,11 @@ class Evaluation:
                 if self._column(pattern) is not None:
                     yield pattern, boost
                 continue
+            pieces = pieces_of(pattern)
+            self.work.budget.spend(1 + len(self.index.types) // _FIELDS_PER_STEP)
             for path, known in self.index.types.items():
                 wanted = known.kind == "text" or (all_kinds and known.kind != "nested")
-                if wanted and known.nested == self.level and fnmatchcase(path, pattern.replace("[", "[[]")):
+                if wanted and known.nested == self.level and fits(pieces, path):
                     yield path, boost
 
     def _any_field(self, clause: clauses.AnyField) -> Scores:
@@ -313,6 +318,11 @@ class Evaluation:
             raise clauses.QueryError(
                 f"{clause.field!r} is {column.kind}; patterns are for text and keywords, use 'term' or 'range' here"
             )
+        if len(clause.pattern) > clauses.MAX_PATTERN_CHARACTERS:
+            raise clauses.QueryError(
+                f"a pattern for {clause.field!r} has {len(clause.pattern)} characters; at most "
+                f"{clauses.MAX_PATTERN_CHARACTERS} are possible"
+            )
         glob = _glob(clause.pattern, literal=clause.literal)
         if column.kind == "text":
             words = self._words(clause.field)
@@ -323,9 +333,9 @@ class Evaluation:
     def _known_words(self, words: Words, glob: str) -> list[str]:
         """The words of a text field that fit."""
         among = words.vocabulary(_WILD.split(glob, maxsplit=1)[0])
-        self.work.budget.spend(len(among) // _PATTERNS_PER_STEP)
-        fits = re.compile(translate(glob)).match
-        fitting = [word for word in among if fits(word)]
+        self.work.budget.spend(len(glob) + len(among) // _PATTERNS_PER_STEP)
+        like = re.compile(translate(glob)).match
+        fitting = [word for word in among if like(word)]
         if len(fitting) > clauses.MAX_CLAUSES:
             raise clauses.QueryError(
                 f"more than {clauses.MAX_CLAUSES} words of {words.path!r} fit the pattern; write more of the word"

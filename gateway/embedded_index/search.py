@@ -16,10 +16,11 @@ from typing import Any
 import orjson
 
 from gateway.embedded_index.aggregation import Aggregator, FieldValues
-from gateway.embedded_index.budget import USUAL_STEPS, Budget, SearchSteps
+from gateway.embedded_index.budget import Budget, SearchSteps
 from gateway.embedded_index.documents import Index, count_documents, find_indices
 from gateway.embedded_index.entries import field_numbers
 from gateway.embedded_index.evaluation import Evaluation, plain
+from gateway.embedded_index.search_turns import Rest
 from gateway.embedded_index.words import Work
 from gateway.messages import JsonObject
 from gateway.query_dsl import clauses
@@ -28,9 +29,9 @@ from gateway.query_dsl.search_body import SearchBody, SortKey, parse_search_body
 
 
 def search_indices(
-    database: sqlite3.Connection, names: str, body: JsonObject, most: SearchSteps = USUAL_STEPS
+    database: sqlite3.Connection, names: str, body: JsonObject, most: SearchSteps, rest: Rest
 ) -> JsonObject:
-    """The answer of `_search`; `names` are separated by commas and may be patterns.
+    """The answer of `_search`; `names` are separated by commas and may be patterns. `rest` lets other searches work.
 
     Raises:
         ToolError: there is no such index, or the search is too much work.
@@ -43,7 +44,7 @@ def search_indices(
         id_, source = database.execute("SELECT id, source FROM documents WHERE row = ?", (row,)).fetchone()
         return {"_id": id_}, orjson.loads(source)
 
-    return search_in(database, indices, search, Budget(count_documents(database), most), read)
+    return search_in(database, indices, search, Budget(count_documents(database), most, rest), read)
 
 
 def search_in(

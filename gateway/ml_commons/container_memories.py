@@ -6,6 +6,7 @@ have one id, and are deleted together, with the session's working memory.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -39,12 +40,13 @@ from gateway.ml_commons.memory_messages import (
     posted_messages,
     shown_document,
 )
-from gateway.ml_commons.memory_requests import source_asked
+from gateway.ml_commons.memory_requests import shown_fields, source_asked
 from gateway.protocol import ProtocolEnvironment
 from gateway.query_dsl.search_body import MAX_RESULT_WINDOW
 from gateway.store import ThreadChange
 
 _AT_ONCE = 500
+_SHOWN_AT_ONCE = 50
 _TITLE_CHARACTERS = 200
 _TIME = "created_time"
 
@@ -175,9 +177,13 @@ class ContainerMemories:
         found = await self._documents.search(memories.kind, self._inside({**body, "_source": wanted.wanted}))
         if not wanted.wanted:
             return search_answer(found, memories.index, lambda document: document)
-        documents = [hit["_source"] for hit in hits_of(found)]
-        messages = await self._messages(documents)
-        return search_answer(found, memories.index, lambda document: wanted.of(_shown(document, messages)))
+        hits = hits_of(found)
+        messages = await self._messages([hit["_source"] for hit in hits])
+        for number, hit in enumerate(hits):
+            hit["_source"] = shown_fields(wanted, _shown(hit["_source"], messages))
+            if number % _SHOWN_AT_ONCE == 0:
+                await asyncio.sleep(0)  # there may be thousands
+        return search_answer(found, memories.index, lambda document: document)
 
     async def delete_found(self, memories: Memories, query: JsonValue) -> int:
         """Delete all that the query finds, null: all there are; how many."""

@@ -6,7 +6,8 @@ Below: fields. Above: the protocol.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 
 from gateway.endpoints.fields import Fields
 from gateway.errors import FieldProblem, InvalidRequestError
@@ -15,6 +16,7 @@ from gateway.ml_commons.memory_documents import CONVERSATIONAL, DATA
 from gateway.ml_commons.memory_kinds import MEMORIES, Memories
 from gateway.query_dsl.clauses import QueryError
 from gateway.query_dsl.search_body import SourceFilter, parse_source_filter
+from gateway.query_dsl.search_size import check_size
 
 _MOST_FOUND = 10_000
 
@@ -73,8 +75,21 @@ def types_to_delete(query: Mapping[str, str], body: JsonObject) -> Sequence[Memo
 
 def source_asked(body: JsonObject) -> SourceFilter:
     """Which fields a search asks for. Raises InvalidRequestError."""
-    try:
+    with _refused():
+        check_size(body)
         return parse_source_filter(body.get("_source", True))
+
+
+def shown_fields(wanted: SourceFilter, document: JsonObject) -> JsonObject:
+    """What is asked for of a document. Raises InvalidRequestError: the patterns are too much work."""
+    with _refused():
+        return wanted.of(document)
+
+
+@contextmanager
+def _refused() -> Generator[None]:
+    try:
+        yield
     except QueryError as error:
         raise InvalidRequestError(str(error), code="invalid_search", status=400) from error
 

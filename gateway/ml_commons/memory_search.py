@@ -1,6 +1,6 @@
 """Searches memories, or the messages of one: documents that are made for the search from what threads are now.
 
-Below: the embedded index. Above: the protocols, which call `search_documents` in a thread of its own: it blocks.
+Below: the embedded index. Above: the protocols, which call `search_documents` by `search_turns`: it blocks.
 The documents' fields are those of ml-commons' indices.
 """
 
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from typing import Any, Final, cast
 
 from gateway.embedded_index.budget import USUAL_STEPS, Budget
 from gateway.embedded_index.documents import count_documents, find_indices, prepare, put_documents
 from gateway.embedded_index.search import search_in
+from gateway.embedded_index.search_turns import Rest, SearchTurns
 from gateway.errors import InvalidRequestError, ToolError
 from gateway.messages import JsonObject
 from gateway.ml_commons.memories import MEMORY_INDEX, MESSAGE_INDEX
-from gateway.protocol import time_text
+from gateway.protocol import ProtocolEnvironment, time_text
 from gateway.query_dsl.clauses import Bool, Clause, MatchAll, QueryError, Range
 from gateway.query_dsl.field_mapping import MappingError, date_milliseconds
 from gateway.query_dsl.search_body import SearchBody, parse_search_body
@@ -27,6 +28,8 @@ MOST_SEARCHED: Final = 10_000
 """How many memories or messages one search may be over."""
 
 _MOST_CHARACTERS: Final = 1_000_000  # of the searched texts: indexing them takes a second
+
+_AT_ONCE, _CHARACTERS_AT_ONCE = 100, 20_000
 
 _KEYWORD: Final[JsonObject] = {"type": "keyword"}
 _TEXT: Final[JsonObject] = {"type": "text"}
@@ -58,8 +61,15 @@ _STORED_ONCE: Final[JsonObject] = {"_version": 1, "_seq_no": 1, "_primary_term":
 _ALL_FIELDS: Final = ("query_string", "multi_match", "*")  # what a search can have that names no field
 
 
-def search_documents(index: str, documents: Mapping[str, JsonObject], body: JsonObject) -> JsonObject:
-    """OpenSearch's answer to a search over these documents, by their ids.
+def search_turns(environment: ProtocolEnvironment) -> SearchTurns:
+    """What the searches of all callers share (ProtocolEnvironment.shared): each takes up to a second."""
+    return SearchTurns("memory-search")
+
+
+def search_documents(
+    index: str, documents: Mapping[str, JsonObject], body: JsonObject, rest: Rest = lambda: None
+) -> JsonObject:
+    """OpenSearch's answer to a search over these documents, by their ids. `rest` lets other searches work.
 
     Raises:
         InvalidRequestError: 400; code `invalid_search` or `search_too_large`.
@@ -79,18 +89,34 @@ def search_documents(index: str, documents: Mapping[str, JsonObject], body: Json
     try:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
             prepare(database)
-            put_documents(database, index, found, {"properties": properties})
+            for some in _in_slices(found):
+                put_documents(database, index, some, {"properties": properties})
+                rest()
 
             def read(row: int) -> tuple[JsonObject, JsonObject]:
                 (name,) = database.execute("SELECT id FROM documents WHERE row = ?", (row,)).fetchone()
                 return {"_id": name, **_STORED_ONCE}, _source(index, documents[name])
 
-            budget = Budget(count_documents(database), USUAL_STEPS)
+            budget = Budget(count_documents(database), USUAL_STEPS, rest, owns_connection=True)
             return search_in(database, find_indices(database, [index]), search, budget, read, strict=False)
     except (QueryError, MappingError) as error:
         raise _invalid(str(error)) from error
     except ToolError as error:
         raise _too_large(error.message) from error
+
+
+def _in_slices(documents: list[JsonObject]) -> Iterator[list[JsonObject]]:
+    """So many that indexing them takes about as long as a slice of a search. One slice if there are none."""
+    some: list[JsonObject] = []
+    characters = 0
+    for document in documents:
+        some.append(document)
+        characters += sum(len(str(value)) for value in document.values())
+        if len(some) >= _AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
+            yield some
+            some, characters = [], 0
+    if some or not documents:
+        yield some
 
 
 def _source(index: str, document: JsonObject) -> JsonObject:

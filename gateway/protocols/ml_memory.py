@@ -5,7 +5,6 @@ Below: the protocols' environment; ml_commons. Every thread of the caller's is a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.agent import ABSENT, Absent
+from gateway.embedded_index.search_turns import Rest
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject
 from gateway.ml_commons.answers import new_document_id, write_answer
@@ -24,6 +24,7 @@ from gateway.ml_commons.memory_search import (
     check_latest_suffice,
     latest_wanted,
     search_documents,
+    search_turns,
     with_total,
 )
 from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
@@ -36,7 +37,7 @@ _MEMORY = PREFIX + "/memory"
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
-        self._one_search = asyncio.Semaphore(1)  # each takes up to a second of the processor
+        self._turns = environment.shared(search_turns)
 
     async def create(self, request: Request) -> Response:
         words = memory_words(await read_object(request))
@@ -55,18 +56,17 @@ class _Endpoints:
 
     async def search(self, request: Request) -> Response:
         caller, body = caller_of(request), await read_object(request)
-        wanted = latest_wanted(body)
+        wanted = await self._turns.run(caller.owner, lambda rest: latest_wanted(body))
         page = await self._environment.threads(caller, limit=MOST_SEARCHED)
         is_exact = page.next_cursor is None
         if wanted is None and not is_exact:
             check_latest_suffice(body, page.items[-1].updated_at)
 
-        def found() -> JsonObject:
+        def found(rest: Rest) -> JsonObject:
             memories = {each.thread_id: memory_json(each, caller.key_name) for each in page.items[:wanted]}
-            return search_documents(MEMORY_INDEX, memories, body)
+            return search_documents(MEMORY_INDEX, memories, body, rest)
 
-        async with self._one_search:
-            answer = await asyncio.to_thread(found)
+        answer = await self._turns.run(caller.owner, found)
         if wanted is not None:
             answer = with_total(answer, len(page.items), is_exact=is_exact)
         return ml_response(request, answer)

@@ -5,7 +5,6 @@ Below: the protocols' environment; ml_commons. Clients read and change here what
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.documents.document import Document
+from gateway.embedded_index.search_turns import Rest
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, Message
 from gateway.ml_commons.answers import new_document_id, write_answer
@@ -27,7 +27,7 @@ from gateway.ml_commons.interaction_writes import (
 from gateway.ml_commons.interactions import interaction_json, turn_with
 from gateway.ml_commons.memories import MESSAGE_INDEX, stretch_asked
 from gateway.ml_commons.memory_reading import ReadMemory, memory_named, no_message, read_memory
-from gateway.ml_commons.memory_search import check_count, search_documents
+from gateway.ml_commons.memory_search import check_count, search_documents, search_turns
 from gateway.ml_commons.posted_traces import TRACES, edit_trace, put_trace, traces_of
 from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
@@ -40,7 +40,7 @@ _TOO_LOW = "The starting position must be nonnegative"
 class _Endpoints:
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
-        self._one_search = asyncio.Semaphore(1)  # each takes up to a second of the processor
+        self._turns = environment.shared(search_turns)
 
     async def messages(self, request: Request) -> Response:
         asked = stretch_asked(request.query_params, too_few=_TOO_FEW, too_low=_TOO_LOW)
@@ -77,14 +77,13 @@ class _Endpoints:
         memory = await read_memory(self._environment, caller, path_id(request, "conversation_id"))
         posted = await traces_of(self._environment.documents(caller), memory.memory_id)
 
-        def found() -> JsonObject:
+        def found(rest: Rest) -> JsonObject:
             made = [*posted, *(trace for turn in memory.turns for trace in memory.traces(turn))]
             made += [interaction_json(memory.memory_id, turn) for turn in memory.turns]
             check_count(len(made))
-            return search_documents(MESSAGE_INDEX, {str(each["message_id"]): each for each in made}, body)
+            return search_documents(MESSAGE_INDEX, {str(each["message_id"]): each for each in made}, body, rest)
 
-        async with self._one_search:
-            answer = await asyncio.to_thread(found)
+        answer = await self._turns.run(caller.owner, found)
         return ml_response(request, answer)
 
     async def message(self, request: Request) -> Response:

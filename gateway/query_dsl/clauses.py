@@ -13,6 +13,8 @@ from typing import Literal, TypeAlias
 MAX_DEPTH = 20
 MAX_CLAUSES = 1_024
 MAX_IDS = 10_000
+MAX_PATTERN_CHARACTERS = 1_000
+"""Of a pattern with wildcards, which is compared with many words."""
 
 Scalar: TypeAlias = str | int | float | bool
 

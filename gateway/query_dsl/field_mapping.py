@@ -52,6 +52,10 @@ class MappingError(ValueError):
     """A mapping or a value that does not fit; the text says which field and what would fit."""
 
 
+class TooMuchSearchedError(ValueError):
+    """A document of which more would be searched than may be; the text says what."""
+
+
 @dataclass(frozen=True, slots=True)
 class FieldType:
     """A field's type. `limit`: longer keywords are left out. `nested`: the nested field that it is in; empty: none."""
@@ -162,24 +166,30 @@ def _definition_of(value: Json) -> dict[str, Json]:
     return {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": KEYWORD_LIMIT}}}
 
 
-def searched_object(document: Mapping[str, Json], types: Mapping[str, FieldType]) -> SearchedObject:
+def searched_object(
+    document: Mapping[str, Json], types: Mapping[str, FieldType], *, most_values: int | None = None, longest: int = 0
+) -> SearchedObject:
     """Every value of a document that can be searched.
 
     Raises:
         MappingError: a value that is not of its field's type.
+        TooMuchSearchedError: there are more than `most_values`, or a text has more than `longest` characters.
     """
     beside: dict[str, list[str]] = {}
     for path in types:
         parent = path.rpartition(".")[0]
         if parent in types and types[parent].kind not in ("nested", "flat_object"):
             beside.setdefault(parent, []).append(path)
-    return _Reading(types, beside).read("", document, "")
+    return _Reading(types, beside, most_values, longest).read("", document, "")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Reading:
     types: Mapping[str, FieldType]
     beside: Mapping[str, Sequence[str]]  # the fields beside a field
+    most_values: int | None
+    longest: int
+    values: int = 0
 
     def read(self, path: str, document: Mapping[str, Json], prefix: str) -> SearchedObject:
         found = SearchedObject(path)
@@ -197,13 +207,28 @@ class _Reading:
                     if not isinstance(item, Mapping):
                         raise MappingError(f"{path!r} is {kind}: its values are objects, and not {str(item)[:100]!r}")
                     if kind == "nested":
+                        self._count(path)
                         found.inner.append(self.read(path, item, f"{path}."))
                     else:
-                        found.values.extend(_values_in(path, item))
+                        found.values.extend(self._counted(path, _values_in(path, item)))
                 elif isinstance(item, Mapping):
                     self._read_into(found, item, f"{path}.", depth + 1)
                 else:
-                    found.values.extend(self._values(path, item))
+                    found.values.extend(self._counted(path, self._values(path, item)))
+
+    def _counted(self, path: str, values: Iterator[FieldValue]) -> Iterator[FieldValue]:
+        for value in values:
+            self._count(path)
+            if self.most_values is not None and value.kind == "text" and len(value.text or "") > self.longest:
+                raise TooMuchSearchedError(
+                    f"the text in {path!r} has {len(value.text or '')} characters; at most {self.longest} are searched"
+                )
+            yield value
+
+    def _count(self, path: str) -> None:
+        self.values += 1
+        if self.most_values is not None and self.values > self.most_values:
+            raise TooMuchSearchedError(f"with {path!r} more than {self.most_values} values would be searched")
 
     def _values(self, path: str, value: Json) -> Iterator[FieldValue]:
         for name in (path, *self.beside.get(path, ())):

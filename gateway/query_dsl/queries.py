@@ -33,6 +33,7 @@ from gateway.query_dsl.clauses import (
     Scalar,
     Terms,
 )
+from gateway.query_dsl.name_patterns import MAX_PATTERNS, check_pattern
 from gateway.query_dsl.options import Json, QueryOptions, as_list, described, finite_number, fuzziness_in, quoted
 from gateway.query_dsl.query_string import StringRules, parse_query_string
 from gateway.query_dsl.simple_query_string import parse_simple_query_string
@@ -130,7 +131,7 @@ def _match_phrase_prefix(parser: _Parser, value: dict[str, Json]) -> Clause:
 def _multi_match(parser: _Parser, value: dict[str, Json]) -> Clause:
     options = QueryOptions("multi_match", value)
     clause = MultiMatch(
-        tuple(_boosted_field(name) for name in as_list(options.take("fields"))),
+        _boosted_fields(options.take("fields")),
         options.text("query"),
         options.choice("type", ("best_fields", "most_fields", "phrase", "phrase_prefix")),
         options.choice("operator", ("or", "and")),
@@ -145,12 +146,19 @@ def _multi_match(parser: _Parser, value: dict[str, Json]) -> Clause:
     return clause
 
 
+def _boosted_fields(names: Json) -> tuple[tuple[str, float], ...]:
+    listed = as_list(names)
+    if len(listed) > MAX_PATTERNS:
+        raise QueryError(f"'fields' has {len(listed)} names; at most {MAX_PATTERNS} are possible")
+    return tuple(map(_boosted_field, listed))
+
+
 def _boosted_field(name: Json) -> tuple[str, float]:
     if not isinstance(name, str):
         raise QueryError(f"'fields' are names such as 'title^2', not {described(name)}")
     field_name, caret, boost = name.partition("^")
     try:
-        return field_name, float(boost) if caret else 1.0
+        return check_pattern(field_name, "fields"), float(boost) if caret else 1.0
     except ValueError:
         raise QueryError(f"the boost of {name!r} is not a number") from None
 
@@ -162,7 +170,7 @@ def _query_string(parser: _Parser, value: dict[str, Json]) -> Clause:
         raise QueryError("'query_string' takes 'fields' or 'default_field', not both")
     best = options.choice("type", ("best_fields", "most_fields")) == "best_fields"
     rules = StringRules(
-        tuple(_boosted_field(name) for name in as_list(default if fields is None else fields)),
+        _boosted_fields(default if fields is None else fields),
         options.choice("default_operator", ("or", "and")),
         options.number("tie_breaker", 0.0 if best else 1.0),
         options.take("allow_leading_wildcard", True) is not False,
@@ -173,9 +181,8 @@ def _query_string(parser: _Parser, value: dict[str, Json]) -> Clause:
 
 def _simple_query_string(parser: _Parser, value: dict[str, Json]) -> Clause:
     options = QueryOptions("simple_query_string", value)
-    text, fields = str(options.text("query")), as_list(options.take("fields"))
-    operator = options.choice("default_operator", ("or", "and"))
-    rules = StringRules(tuple(_boosted_field(name) for name in fields), operator)
+    text, fields = str(options.text("query")), _boosted_fields(options.take("fields"))
+    rules = StringRules(fields, options.choice("default_operator", ("or", "and")))
     return _weighed(options, lambda: parse_simple_query_string(text, rules, parser.count))
 
 

@@ -56,7 +56,7 @@ def parse_query_string(text: str, rules: StringRules, count: Callable[[], None] 
 
 
 # A word goes on until white space or one of these; `-` and `+` mean something at its beginning only.
-_ENDS_WORD = frozenset(' \t\r\n\u3000()":^[]{}~')
+_WORD = re.compile(r'(?:[^ \t\r\n\u3000()":^\[\]{}~\\]|\\.)*', re.DOTALL)
 _BLANK = " \t\r\n\u3000"
 _CONJUNCTION = re.compile(r"(AND|OR|&&|\|\|)(?=[\s(\"+\-!*]|$)|(&&|\|\|)")
 _NOT = re.compile(r"NOT(?=[\s(\"]|$)")
@@ -249,13 +249,13 @@ class _Reader:
 
     def _word(self) -> str:
         """The characters up to the end of a word, backslashes included; may be empty."""
-        start = self._at
-        while self._at < len(self._text) and self._text[self._at] not in _ENDS_WORD:
-            self._at += 2 if self._text[self._at] == "\\" else 1
-        if self._at > len(self._text):
+        match = _WORD.match(self._text, self._at)
+        assert match is not None, "a word may be empty"
+        self._at = match.end()
+        if self._next() == "\\":
             self._at = len(self._text)
             raise self._error("a backslash with nothing behind it")
-        return self._text[start : self._at]
+        return match.group()
 
     def _needed_word(self) -> str:
         word = self._word()

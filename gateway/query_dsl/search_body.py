@@ -7,21 +7,20 @@ there. Anything else is refused, with the list of what is supported, and never i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
 import orjson
 
 from gateway.query_dsl.aggregations import Aggregations, parse_aggregations
 from gateway.query_dsl.clauses import Clause, MatchAll, QueryError
+from gateway.query_dsl.name_patterns import NamePatterns
 from gateway.query_dsl.options import Json, QueryOptions, as_list, described, finite_number, quoted, whole_number
 from gateway.query_dsl.queries import parse_query
+from gateway.query_dsl.search_size import check_size
 
 MAX_RESULT_WINDOW = 10_000
 MAX_SORT_KEYS = 32
-MAX_SOURCE_PATTERNS = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +34,27 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class SourceFilter:
-    """Which fields of a document are given: patterns; no `includes` means all. `wanted` False: no source at all."""
+    """Which fields of a document are given: no `includes` means all. `wanted` False: no source at all."""
 
     wanted: bool = True
-    includes: tuple[str, ...] = ()
-    excludes: tuple[str, ...] = ()
+    includes: NamePatterns = field(default_factory=NamePatterns)
+    excludes: NamePatterns = field(default_factory=NamePatterns)
 
     def of(self, document: dict[str, Json]) -> dict[str, Json]:
-        """The document's fields that are given."""
-        return self._of(document, "", self.includes)
+        """The document's fields that are given. Raises QueryError: the patterns are too much work."""
+        if not (self.includes or self.excludes):
+            return document
+        return self._of(document, "", all_of_it=not self.includes)
 
-    def _of(self, document: dict[str, Json], prefix: str, includes: tuple[str, ...]) -> dict[str, Json]:
+    def _of(self, document: dict[str, Json], prefix: str, *, all_of_it: bool) -> dict[str, Json]:
         kept: dict[str, Json] = {}
         for name, value in document.items():
             path = prefix + name
-            if _names_path(self.excludes, path):
+            if self.excludes.name(path):
                 continue
-            included = not includes or _names_path(includes, path)
+            included = all_of_it or self.includes.name(path)
             if isinstance(value, dict):
-                inner = self._of(value, f"{path}.", () if included else includes)
+                inner = self._of(value, f"{path}.", all_of_it=included)
                 if included or inner:
                     kept[name] = inner
             elif included:
@@ -68,7 +69,7 @@ class SearchBody:
     query: Clause
     size: int = 10
     start: int = 0
-    source: SourceFilter = SourceFilter()
+    source: SourceFilter = field(default_factory=SourceFilter)
     sort: tuple[SortKey, ...] = ()
     total: bool = True
     minimum_score: float | None = None
@@ -83,6 +84,7 @@ def parse_search_body(body: Json) -> SearchBody:
     """
     if not isinstance(body, dict):
         raise QueryError(f"a search is a JSON object such as {{'query': {{...}}, 'size': 5}}, not {described(body)}")
+    check_size(body)
     body = _without_lone_surrogates(body)
     unknown = body.keys() - _BODY_KEYS
     if unknown:
@@ -132,21 +134,19 @@ def parse_source_filter(value: Json) -> SourceFilter:
         case bool():
             return SourceFilter(wanted=value)
         case str():
-            return SourceFilter(includes=(value,))
+            return SourceFilter(includes=NamePatterns([value]))
         case list() if all(isinstance(item, str) for item in value):
-            return SourceFilter(includes=tuple(_at_most(MAX_SOURCE_PATTERNS, "_source", value)))
+            return SourceFilter(includes=NamePatterns(value))
         case dict() if value.keys() <= {"includes", "excludes", "include", "exclude"}:
-            includes = _at_most(MAX_SOURCE_PATTERNS, "includes", value.get("includes", value.get("include")))
-            excludes = _at_most(MAX_SOURCE_PATTERNS, "excludes", value.get("excludes", value.get("exclude")))
-            return SourceFilter(includes=tuple(map(str, includes)), excludes=tuple(map(str, excludes)))
+            includes = map(str, as_list(value.get("includes", value.get("include"))))
+            excludes = map(str, as_list(value.get("excludes", value.get("exclude"))))
+            return SourceFilter(
+                includes=NamePatterns(includes, "_source.includes"), excludes=NamePatterns(excludes, "_source.excludes")
+            )
         case _:
             raise QueryError(
                 "'_source' is true, false, a field, a list of fields, or {'includes': [...], 'excludes': [...]}"
             )
-
-
-def _names_path(patterns: Iterable[str], path: str) -> bool:
-    return any(fnmatchcase(path, pattern.replace("[", "[[]")) for pattern in patterns)
 
 
 def _sort_key(key: Json) -> SortKey:

@@ -30,7 +30,8 @@ from gateway.query_dsl.query_string import StringRules
 
 Operator: TypeAlias = Literal["and", "or"]
 
-_ENDS_WORD = re.compile(r'[\s"|+()]')
+_WORD = re.compile(r'(?:[^\s"|+()\\]|\\.?)*', re.DOTALL)
+_PARENTHESES = re.compile(r"\\.|[()]", re.DOTALL)
 _MAX_CHANGES = 100
 _FUZZY = re.compile(r"~(\d{0,2})$", re.ASCII)
 
@@ -142,9 +143,8 @@ class _Reader:
         return AnyField(self._rules.fields, query, self._rules.tie_breaker)
 
     def _word_end(self, at: int, end: int) -> int:
-        while at < end and not _ENDS_WORD.match(self._text[at]):
-            at += 2 if self._text[at] == "\\" else 1
-        return min(at, end)
+        match = _WORD.match(self._text, at, end)
+        return at if match is None else match.end()
 
     def _find(self, wanted: str, at: int, end: int) -> int | None:
         while at < end and self._text[at] != wanted:
@@ -156,13 +156,11 @@ def _closing_parentheses(text: str) -> dict[int, int]:
     """The position of each closing parenthesis, by the position of its opening one."""
     opened: list[int] = []
     closing: dict[int, int] = {}
-    at = 0
-    while at < len(text):
-        if text[at] == "(":
-            opened.append(at)
-        elif text[at] == ")" and opened:
-            closing[opened.pop()] = at
-        at += 2 if text[at] == "\\" else 1
+    for match in _PARENTHESES.finditer(text):
+        if match.group() == "(":
+            opened.append(match.start())
+        elif match.group() == ")" and opened:
+            closing[opened.pop()] = match.start()
     return closing
 
 

@@ -6,7 +6,8 @@ It differs from OpenSearch in three things: words are compared without their acc
 are reckoned together; and a query for a field that no searched index has is an error that names the fields, because
 whoever wrote it (a model) can then correct itself. `took` is not measured.
 
-Every statement runs in the engine's one thread, so the event loop never waits for a disk and SQLite sees one caller.
+Every statement runs in a thread, one search at a time (embedded_index.search_turns), so the event loop never waits for
+a disk and SQLite sees one caller.
 Below: search_engine (the contract), embedded_index.
 """
 
@@ -15,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +25,7 @@ import orjson
 from gateway.embedded_index.budget import USUAL_STEPS, SearchSteps
 from gateway.embedded_index.documents import cat_row, described, find_indices, prepare, put_documents
 from gateway.embedded_index.search import search_indices
+from gateway.embedded_index.search_turns import Rest, SearchTurns
 from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import JsonObject, JsonValue
 from gateway.query_dsl.clauses import QueryError
@@ -43,10 +44,10 @@ class EmbeddedSearchEngine:
         self._path = path
         self._sample = sample
         self._most = most
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-search")
+        self._turns = SearchTurns("embedded-search")
         self._database: sqlite3.Connection | None = None
         self._closed = False
-        # All rows of an engine in memory, which nobody else can change. Set in the thread alone, so in the jobs' order.
+        # All rows of an engine in memory, which nobody else can change. Set in the threads, one job at a time.
         self._listed: list[JsonObject] | None = None
 
     async def list_indices(self, names: tuple[str, ...] = ()) -> list[JsonObject]:
@@ -56,14 +57,14 @@ class EmbeddedSearchEngine:
             ToolError: an index of that name is not there.
         """
 
-        def rows_of(database: sqlite3.Connection) -> list[JsonObject]:
+        def rows_of(database: sqlite3.Connection, rest: Rest) -> list[JsonObject]:
             rows = [cat_row(database, index) for index in find_indices(database, names)]
             if not names and self._path is None:
                 self._listed = rows
             return rows
 
         known = self._listed
-        rows = await self._run(rows_of) if names or known is None or self._closed else known
+        rows = await self._run("", rows_of) if names or known is None or self._closed else known
         return [dict(row) for row in rows]
 
     async def mapping(self, names: tuple[str, ...]) -> JsonObject:
@@ -73,16 +74,16 @@ class EmbeddedSearchEngine:
             ToolError: an index of that name is not there.
         """
         return await self._run(
-            lambda database: {index.name: described(index) for index in find_indices(database, names)}
+            "", lambda database, _: {index.name: described(index) for index in find_indices(database, names)}
         )
 
-    async def search(self, index: str, body: JsonObject) -> JsonObject:
+    async def search(self, index: str, body: JsonObject, owner: str = "") -> JsonObject:
         """An OpenSearch `_search` answer. `index` may be a pattern, or several behind commas.
 
         Raises:
             ToolError: no such index, or a query that this engine does not have.
         """
-        return await self._run(lambda database: search_indices(database, index, body, self._most))
+        return await self._run(owner, lambda database, rest: search_indices(database, index, body, self._most, rest))
 
     async def index(
         self, name: str, documents: Iterable[Mapping[str, JsonValue]], mappings: JsonObject | None = None
@@ -96,32 +97,28 @@ class EmbeddedSearchEngine:
             ToolError: the name, the mapping or a value does not fit.
         """
 
-        def put(database: sqlite3.Connection) -> list[str]:
+        def put() -> list[str]:
             self._listed = None
-            return put_documents(database, name, list(documents), mappings)
+            return put_documents(self._open(), name, list(documents), mappings)
 
-        return await self._run(put)
+        self._check_open()
+        return await self._turns.run_alone(lambda: _told(put))
 
     async def close(self) -> None:
         """Close the database, after the searches that are under way."""
         if self._closed:
             return
         self._closed = True
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
-        self._thread.shutdown(wait=False)
+        await self._turns.run_alone(self._close)
+        await asyncio.to_thread(self._turns.close)
 
-    async def _run(self, work: Callable[[sqlite3.Connection], ResultT]) -> ResultT:
-        def in_thread() -> ResultT:
-            try:
-                return work(self._open())
-            except (QueryError, MappingError) as error:
-                raise ToolError(str(error)) from error
-            except sqlite3.Error as error:
-                raise ToolError("the search index cannot be used just now") from error
+    async def _run(self, owner: str, work: Callable[[sqlite3.Connection, Rest], ResultT]) -> ResultT:
+        self._check_open()
+        return await self._turns.run(owner, lambda rest: _told(lambda: work(self._open(), rest)))
 
+    def _check_open(self) -> None:
         if self._closed:
             raise ToolError("the search engine is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, in_thread)
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
@@ -144,6 +141,16 @@ class EmbeddedSearchEngine:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+
+def _told(work: Callable[[], ResultT]) -> ResultT:
+    """What `work` gives. Raises ToolError for what is wrong with a search or with the file."""
+    try:
+        return work()
+    except (QueryError, MappingError) as error:
+        raise ToolError(str(error)) from error
+    except sqlite3.Error as error:
+        raise ToolError("the search index cannot be used just now") from error
 
 
 def _load_sample(database: sqlite3.Connection) -> None:

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.clock import Kept
+from gateway.embedded_index.search_turns import Rest, SearchTurns
 from gateway.errors import StoreError
 from gateway.records import EventRecords
 from gateway.sqlite.address import Address
-from gateway.sqlite.database import READERS, SEARCHERS, Database
+from gateway.sqlite.database import READERS, Database
 from gateway.sqlite.erasure import ErasureTimes
 from gateway.sqlite.group_commit import GroupCommit
 from gateway.sqlite.worker_turns import WorkerTurns
@@ -50,7 +51,7 @@ class StoreAccess:
         self._database: Database | None = None
         self._commits: GroupCommit | None = None
         self._readers: ThreadPoolExecutor | None = None
-        self._searches: ThreadPoolExecutor | None = None
+        self._searches: SearchTurns | None = None
         self._turns: WorkerTurns | None = None
         self._probe: asyncio.Future[None] | None = None
 
@@ -64,7 +65,7 @@ class StoreAccess:
             database.writer, self._turns, self._on_lost, database.reserve, erasure_times=self._erasure_times
         )
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
-        self._searches = ThreadPoolExecutor(SEARCHERS, thread_name_prefix="sqlite-search")
+        self._searches = SearchTurns("sqlite-search")
 
     def _open_files(self) -> Database:
         database = Database(self._address)
@@ -76,13 +77,14 @@ class StoreAccess:
         return database
 
     async def close(self) -> None:
-        database, commits, threads = self._database, self._commits, (self._readers, self._searches)
+        database, commits, readers, searches = self._database, self._commits, self._readers, self._searches
         self._database = self._commits = self._readers = self._searches = None
         if commits is not None:
             await commits.close()
-        for executor in threads:
-            if executor is not None:
-                await asyncio.to_thread(executor.shutdown)
+        if readers is not None:
+            await asyncio.to_thread(readers.shutdown)
+        if searches is not None:
+            await asyncio.to_thread(searches.close)
         if database is not None:
             await asyncio.to_thread(database.close)
 
@@ -147,19 +149,21 @@ class StoreAccess:
         reading.add_done_callback(lambda _: turns.settle())
         return await reading
 
-    async def search(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """A read that may take long. It has a thread to itself, so that no other read waits for it."""
+    async def search(self, owner: str, work: Callable[[sqlite3.Connection, Rest], Result]) -> Result:
+        """A read of the owner's that may take long. It has a thread to itself, so that no other read waits for it, and
+        lets other owners' searches work whenever it calls what `work` gets. In memory everything waits for it.
+        """
         database, searches = self._database, self._searches
         if database is None or searches is None:
             raise StoreError("the store is not open")
         if database.in_memory:
-            return await self.write(work, long=True)
+            return await self.write(lambda connection: work(connection, _go_on), long=True)
 
-        def run() -> Result:
+        def run(rest: Rest) -> Result:
             with database.reader() as connection:
-                return work(connection)
+                return work(connection, rest)
 
-        return await asyncio.get_running_loop().run_in_executor(searches, run)
+        return await searches.run(owner, run)
 
     def look(self, work: Callable[[sqlite3.Connection], Result]) -> Result | None:
         """A read of a row or two in this turn of the loop; None where that is impossible.
@@ -179,6 +183,10 @@ class StoreAccess:
             return work(connection)
         except sqlite3.Error:
             return None
+
+
+def _go_on() -> None:
+    """There is one connection, and nobody else could use it meanwhile."""
 
 
 def _probe_write(connection: sqlite3.Connection, database: Database) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
 
+from gateway.embedded_index.search_turns import SEARCHERS
 from gateway.errors import ConfigurationError, StoreError, StoreFullError
 from gateway.sqlite.address import Address
 from gateway.sqlite.plain_values import bind_plainly
@@ -29,7 +30,6 @@ except ImportError:  # Windows: no lock there
 logger = logging.getLogger(__name__)
 
 READERS = 2
-SEARCHERS = 1
 BUSY_SECONDS = 5.0
 
 _MEMORY_PRAGMAS = ("PRAGMA foreign_keys = ON", "PRAGMA temp_store = MEMORY")

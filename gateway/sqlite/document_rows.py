@@ -13,7 +13,13 @@ from typing import Any
 
 import orjson
 
-from gateway.documents.document import MAX_DOCUMENT_BYTES, MAX_ENTRIES, Document, DocumentKind
+from gateway.documents.document import (
+    MAX_DOCUMENT_BYTES,
+    MAX_ENTRIES,
+    MAX_TEXT_CHARACTERS,
+    Document,
+    DocumentKind,
+)
 from gateway.embedded_index.budget import Budget, SearchSteps
 from gateway.embedded_index.documents import Index
 from gateway.embedded_index.entries import (
@@ -25,10 +31,18 @@ from gateway.embedded_index.entries import (
     remove_entries,
 )
 from gateway.embedded_index.search import search_in
+from gateway.embedded_index.search_turns import Rest
 from gateway.errors import ConflictError, NotFoundError, TooLargeError
 from gateway.messages import JsonObject
-from gateway.query_dsl.field_mapping import FieldType, MappingError, SearchedObject, field_types, searched_object
-from gateway.query_dsl.search_body import SearchBody
+from gateway.query_dsl.field_mapping import (
+    FieldType,
+    MappingError,
+    SearchedObject,
+    TooMuchSearchedError,
+    field_types,
+    searched_object,
+)
+from gateway.query_dsl.search_body import parse_search_body
 from gateway.records import load_json
 from gateway.sqlite import stored_bytes
 from gateway.sqlite.row_values import from_text, to_text
@@ -36,7 +50,7 @@ from gateway.sqlite.schema import has_documents, make_documents
 
 _SLICE_ROWS = 100
 _SLICE_BYTES = 200_000
-# Searches have one thread and wait for each other: half the steps of a search by the search tools.
+# Half the steps of a search by the search tools: one searches at a time.
 _STEPS = SearchSteps(500_000, 10)
 _BYTES_PER_STEP = 100  # of the hits' documents: at most about 50 MB
 
@@ -78,11 +92,15 @@ def searched_in(kind: DocumentKind, source: bytes) -> SearchedObject:
 
     Raises:
         MappingError: the value of a searched field does not have the field's type.
-        TooLargeError: it is too large, or too much of it would be searched.
+        TooLargeError: it is too large, or too much of it would be searched: too many values, or too long a text.
     """
     if len(source) > MAX_DOCUMENT_BYTES:
         raise TooLargeError(f"the {kind.name} has {len(source)} bytes; at most {MAX_DOCUMENT_BYTES} are stored")
-    searched = searched_object(load_json(source), field_types(kind.properties))  # as when it is removed
+    bounds: dict[str, Any] = {"most_values": MAX_ENTRIES, "longest": MAX_TEXT_CHARACTERS}
+    try:
+        searched = searched_object(load_json(source), field_types(kind.properties), **bounds)  # as when it is removed
+    except TooMuchSearchedError as error:
+        raise TooLargeError(f"the {kind.name} is too large to be searched: {error}") from error
     if has_more_entries(searched, MAX_ENTRIES):
         raise TooLargeError(f"more than {MAX_ENTRIES} words and values of the {kind.name} would be searched")
     return searched
@@ -198,12 +216,14 @@ def delete(
     return True
 
 
-def search(connection: sqlite3.Connection, kind: DocumentKind, body: SearchBody, owner: str) -> JsonObject:
-    """The answer of `_search` over the owner's documents and the public ones.
+def search(connection: sqlite3.Connection, kind: DocumentKind, body: JsonObject, owner: str, rest: Rest) -> JsonObject:
+    """The answer of `_search` over the owner's documents and the public ones. `rest` lets other searches work.
 
     Raises:
+        QueryError, MappingError, ToolError: as embedded_index.search_in.
         StaleIndexError: they have to be indexed again before.
     """
+    asked = parse_search_body(body)
     types, seen = field_types(kind.properties), _seen_indices(connection, kind, owner)
     if any(searched != _searched_by(kind) for _, _, searched in seen):
         raise StaleIndexError
@@ -212,7 +232,7 @@ def search(connection: sqlite3.Connection, kind: DocumentKind, body: SearchBody,
     documents = sum(connection.execute(count, (index,)).fetchone()[0] for index in indices)
     gone = {row for (row,) in connection.execute(_GONE)} if indices else set()
 
-    budget = Budget(documents, _STEPS)
+    budget = Budget(documents, _STEPS, rest, owns_connection=True)
 
     def hit(row: int) -> tuple[JsonObject, JsonObject]:
         document_id, source, index, whose = connection.execute(
@@ -223,7 +243,7 @@ def search(connection: sqlite3.Connection, kind: DocumentKind, body: SearchBody,
         return {**members, "_public": indices[index]}, load_json(source)
 
     searched = [Index(index, kind.name, types) for index in indices]
-    return search_in(connection, searched, body, budget, hit, hidden=gone, strict=False)
+    return search_in(connection, searched, asked, budget, hit, hidden=gone, strict=False)
 
 
 def sweep_thread(connection: sqlite3.Connection, thread: int) -> bool:

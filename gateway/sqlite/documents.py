@@ -20,7 +20,6 @@ from gateway.errors import InvalidRequestError, ToolError, UnavailableError
 from gateway.messages import JsonObject, JsonValue
 from gateway.query_dsl.clauses import QueryError
 from gateway.query_dsl.field_mapping import MappingError
-from gateway.query_dsl.search_body import parse_search_body
 from gateway.records import dump_json
 from gateway.sqlite import document_rows
 from gateway.sqlite.access import StoreAccess
@@ -138,11 +137,10 @@ class SqliteDocuments:
     async def search(self, kind: DocumentKind, body: JsonObject, owner: str) -> JsonObject:
         """As DocumentStore says."""
         try:
-            asked = parse_search_body(body)
             while True:
                 with suppress(StaleIndexError):
                     return await self._access.search(
-                        lambda connection: document_rows.search(connection, kind, asked, owner)
+                        owner, lambda connection, rest: document_rows.search(connection, kind, body, owner, rest)
                     )
                 await self._access.write(lambda connection: document_rows.reindex(connection, kind, owner), long=True)
         except (QueryError, MappingError) as error:

@@ -151,7 +151,7 @@ class SqliteStore:
 
     async def find_message(self, owner: str, message_id: str, *, limit: int) -> list[str]:
         return await self._access.search(
-            lambda connection: thread_search.find_message(connection, owner, message_id, limit)
+            owner, lambda connection, _: thread_search.find_message(connection, owner, message_id, limit)
         )
 
     async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:

@@ -25,6 +25,7 @@ from pydantic import Field, field_validator
 from gateway.agent import ToolSettings
 from gateway.errors import ToolError
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
+from gateway.query_dsl.search_size import MAX_SEARCH_BYTES
 from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_definitions.parameters import ToolParameters, parameter_error, read_parameters, tool_label
@@ -89,7 +90,7 @@ class SearchIndexTool:
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
         index, body = self._search(arguments)
-        answer = await self.engine.search(index, body)
+        answer = await self.engine.search(index, body, context.owner)
         text = json_text(answer) if self.parameters.return_raw_response else "".join(_lines(answer))
         return bounded(text_blocks(text), self.parameters.max_output_characters)
 
@@ -127,6 +128,8 @@ def _lines(answer: JsonObject) -> Iterator[str]:
 
 def _parsed(query: JsonValue) -> JsonValue:
     """The query; a text is parsed as JSON."""
+    if isinstance(query, str) and len(query) > MAX_SEARCH_BYTES:
+        raise ToolError(f"the query has {len(query)} characters; at most {MAX_SEARCH_BYTES} are possible")
     if isinstance(query, str) and query.strip():
         try:
             parsed: JsonValue = orjson.loads(query)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ async def test_a_document_is_read_as_it_was_put(store: Store) -> None:
     assert await within(store.documents.get(OWN, "n1", OWNER)) is None
 
 
-@pytest.mark.parametrize("text", ["a\x00b", "half \ud800 a pair", "\U0001f43a", "x" * 300_000, ""])
+@pytest.mark.parametrize("text", ["a\x00b", "half \ud800 a pair", "\U0001f43a", "x" * 100_000, ""])
 async def test_any_text_comes_back(store: Store, text: str) -> None:
     body: JsonObject = {"title": text, "tags": {text[:50]: text}, text[:50]: [text], "number": 2**70}
     await within(store.documents.put(NOTE, f"n{text[:9]}", f"{OWNER}{text[:9]}", body))
@@ -81,8 +82,9 @@ async def test_any_text_comes_back(store: Store, text: str) -> None:
     assert document is not None
     assert document.body == body
     assert await ids(store, {"exists": {"field": "title"}}, f"{OWNER}{text[:9]}") == {f"n{text[:9]}"}
+    short = text[:9_000]
     query: JsonObject = {
-        "bool": {"should": [matches(text[:99]), {"term": {"tags": text}}, {"ids": {"values": [text]}}]}
+        "bool": {"should": [matches(text[:99]), {"term": {"tags": short}}, {"ids": {"values": [short]}}]}
     }
     assert await ids(store, query, text) == set()
 
@@ -363,6 +365,67 @@ async def test_a_search_that_would_take_too_long_is_ended(store: Store) -> None:
         await within(store.documents.search(NOTE, {"query": {"bool": {"should": fuzzy}}}, OWNER))
     assert raised.value.code == "search_too_large"
     assert await ids(store, matches("word7")) == {"n1"}
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"title": "x" * 100_001}, "'title' has 100001 characters; at most 100000"),
+        ({"tags": {str(number): "x" for number in range(5_001)}}, "'tags' more than 10000 values"),  # each counts twice
+        ({"title": "x " * 10_001}, "more than 10000 words"),
+    ],
+)
+async def test_no_more_of_a_document_is_searched_than_a_process_can_bear(
+    store: Store, body: JsonObject, message: str
+) -> None:
+    with pytest.raises(TooLargeError, match=message):
+        await within(store.documents.put(NOTE, "n1", OWNER, body))
+    assert await within(store.documents.get(NOTE, "n1", OWNER)) is None
+
+
+async def test_a_search_has_at_most_100_kb(store: Store) -> None:
+    await within(store.documents.put(NOTE, "n1", OWNER, BODY))
+    assert await ids(store, matches("x " + "a" * 90_000)) == set()
+    several: JsonObject = {"bool": {"should": [matches("a" * 10_000) for _ in range(10)]}}
+    for query in (matches("a" * 100_000), several):
+        with pytest.raises(InvalidRequestError, match=r"too large at 'query\..*at most 100000 bytes") as raised:
+            await within(store.documents.search(NOTE, {"query": query}, OWNER))
+        assert (raised.value.status, raised.value.code) == (400, "invalid_search")
+
+
+async def test_the_comparisons_of_patterns_are_counted_over_all_documents(store: Store) -> None:
+    """Documents whose fields are others each time."""
+    for number in range(20):
+        tags: JsonObject = {f"tag-{number}-{place}": "x" for place in range(300)}
+        await within(store.documents.put(NOTE, f"n{number}", OWNER, {"tags": tags, "rank": number}))
+    patterns: list[Any] = [f"*x{number}*y*" for number in range(1_024)]
+    with pytest.raises(InvalidRequestError, match="'_source' would be compared with too many fields") as raised:
+        await within(store.documents.search(NOTE, {"_source": patterns, "size": 20}, OWNER))
+    assert (raised.value.status, raised.value.code) == (400, "invalid_search")
+    wanted: JsonObject = {"includes": ["tags.tag-*", *(f"n{number}" for number in range(900))], "excludes": ["*-7"]}
+    found = await hit(store, {"_source": wanted, "query": {"term": {"rank": 3}}})
+    assert list(found["_source"]) == ["tags"]
+    assert len(found["_source"]["tags"]) == 299
+
+
+async def test_a_heavy_search_of_one_owner_lets_another_owners_search_pass(tmp_path: Path) -> None:
+    store = ENVIRONMENTS["sqlite"](tmp_path, MovableClock())
+    await within(store.open())
+    words = " ".join(f"word{number}" for number in range(3_000))
+    for owner, title in ((OWNER, words), (OTHER, "wolf")):
+        await within(store.documents.put(NOTE, f"of {owner}", owner, {"title": title}))
+    fuzzy: list[Any] = [{"match": {"title": {"query": f"word{number}", "fuzziness": 2}}} for number in range(200)]
+    ended: list[str] = []
+
+    async def search(query: JsonObject, owner: str) -> None:
+        with suppress(InvalidRequestError):
+            await store.documents.search(NOTE, {"query": query}, owner)
+        ended.append(owner)
+
+    heavy = [search({"bool": {"should": fuzzy}}, OWNER) for _ in range(4)]
+    await within(asyncio.gather(*heavy, search(matches("wolf"), OTHER)))
+    assert ended == [OTHER, *[OWNER] * 4]
+    await within(store.close())
 
 
 async def test_a_search_gives_no_more_than_a_process_can_bear(store: Store) -> None:

@@ -227,3 +227,14 @@ class TestIndexMapping:
         tool = await open_tool(INDEX_MAPPING, engine)
         with pytest.raises(ToolError, match=r"no such index \[nosuch\]; there are: test_population_data, test_tech"):
             await tool.call({"index": ["nosuch"]}, CONTEXT)
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+async def test_a_query_that_a_model_writes_has_at_most_100_kb(engine: SearchEngine, *, as_text: bool) -> None:
+    query: JsonObject = {"query": {"query_string": {"query": "a" * 200_000}}}
+    tool = await open_tool(SEARCH_INDEX, engine)
+    plain: JsonObject = {"index": POPULATION, "query": json.dumps(query) if as_text else query}
+    packed: JsonObject = {"input": json.dumps({"index": POPULATION, "query": query})}
+    for arguments in (plain, packed):
+        with pytest.raises(ToolError, match="at most 100000"):
+            await answer(tool, arguments)
