@@ -175,6 +175,7 @@ class Application:
         self._closes = [partial(each.close, environment) for each in protocols if each.close is not None]
         self._sweeps = [partial(protocol.sweep, environment) for protocol in protocols if protocol.sweep is not None]
         served = [protocol for protocol in protocols if protocol is own or self._choice.serves(protocol)]
+        self._root = next((protocol.root for protocol in served if protocol.root is not None), None)
         self._api_document = openapi_document([protocol.api for protocol in served])
         return [(protocol, protocol.routes(environment)) for protocol in served]
 
@@ -190,6 +191,7 @@ class Application:
             allowed_hosts=server.allowed_hosts if server.has_keys else server.host_names,
             open_paths=[path for protocol, _ in served for path in protocol.open_paths],
             basic_paths=[path for protocol, _ in served for path in protocol.basic_paths],
+            document_paths=[] if self._root is None else ["/"],
             quiet_paths=(*_HEALTH_PATHS, "/metrics"),
             max_body_bytes=server.max_body_bytes,
         )
@@ -455,7 +457,7 @@ class Application:
             Route("/readyz", self._ready),
             Route("/metrics", self._metrics),
             *docs_routes(self._api_document),
-            *self._page.routes(),
+            *self._page.routes(self._root),
         ]
 
     async def _ready(self, request: Request) -> Response:

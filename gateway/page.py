@@ -18,10 +18,12 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gateway.access.authentication import asks_for_json
 from gateway.errors import NotFoundError
+from gateway.messages import JsonObject
 from gateway.problems import shown_path
 
 WIDGET_PATH = "/widget.js"
@@ -139,12 +141,15 @@ class WebPage:
         """The paths that need no key and allow any origin, since they hold no secret."""
         return ["/", SHOP_PATH, WIDGET_PATH, _ICON_PATH, f"/{_ASSETS}", *self.files]
 
-    def routes(self) -> Sequence[Route]:
-        """A route for each file, but one for all assets."""
+    def routes(self, root: JsonObject | None = None) -> Sequence[Route]:
+        """A route for each file, but one for all assets. `root` is shown in the place of the page at `/` to a client
+        that asks for JSON.
+        """
         single = [path for path in self.files if not path.startswith(f"/{_ASSETS}")]
         routes = [Route(path, self._file) for path in single] + [Route(f"/{_ASSETS}{{name:path}}", self._file)]
         absent = {"/": _not_built, SHOP_PATH: _not_built, WIDGET_PATH: _no_widget, _ICON_PATH: _no_icon}
-        return routes + [Route(path, answer) for path, answer in absent.items() if path not in self.files]
+        routes += [Route(path, answer) for path, answer in absent.items() if path not in self.files]
+        return [_with_document(route, root) if route.path == "/" and root is not None else route for route in routes]
 
     async def _file(self, request: Request) -> Response:
         file = self.files.get(request.scope["path"])
@@ -229,6 +234,16 @@ def _has(tag: str, if_none_match: str) -> bool:
 
 def _without_content(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if not name.startswith("content-") or name == _POLICY_NAME}
+
+
+def _with_document(route: Route, document: JsonObject) -> Route:
+    async def answer(request: Request) -> Response:
+        if asks_for_json(request.headers):
+            return JSONResponse(document, headers={"cache-control": "no-store"})
+        response: Response = await route.endpoint(request)
+        return response
+
+    return Route(route.path, answer)
 
 
 async def _not_built(request: Request) -> Response:

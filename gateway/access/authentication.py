@@ -65,8 +65,9 @@ class AccessRules:
     `keys` are (owner, key), `key_limits` by owner; `approvers` are the owners that may approve, `administrators` those
     that may change settings. `allowed_hosts` are host names besides loopback ones. `open_paths` need no key and any
     origin may use them: health, the page and its assets; a path that ends with `/` includes everything below it. On
-    `basic_paths` a key may also be sent as the password of its owner (Basic). `quiet_paths` are logged only at DEBUG,
-    since probes ask for them every few seconds.
+    `basic_paths` a key may also be sent as the password of its owner (Basic). On `document_paths` a request for JSON
+    (see `asks_for_json`) needs a key, though they are open. `quiet_paths` are logged only at DEBUG, since probes ask
+    for them every few seconds.
     """
 
     keys: Sequence[tuple[str, Secret]] = ()
@@ -77,6 +78,7 @@ class AccessRules:
     allowed_hosts: Sequence[str] = ()
     open_paths: Sequence[str] = ()
     basic_paths: Sequence[str] = ()
+    document_paths: Collection[str] = ()
     quiet_paths: Sequence[str] = ()
     max_body_bytes: int = 10_000_000
 
@@ -109,6 +111,7 @@ class AccessMiddleware:
         self._checks_host = self._is_public or bool(rules.allowed_hosts)
         self._open_paths = Paths(rules.open_paths)
         self._basic_paths = Paths(rules.basic_paths)
+        self._document_paths = frozenset(rules.document_paths)
         self._quiet_paths = Paths(rules.quiet_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -158,7 +161,9 @@ class AccessMiddleware:
         Raises:
             InvalidRequestError: it is refused.
         """
-        is_open = scope["path"] in self._open_paths
+        is_open = scope["path"] in self._open_paths and not (
+            scope["path"] in self._document_paths and asks_for_json(headers)
+        )
         origin = headers.get("origin")
         if self._checks_host and not is_open:
             self._origins.check_host(headers.get("host", ""))
@@ -266,6 +271,14 @@ class Paths:
 def has_body(headers: Mapping[str, str]) -> bool:
     """Whether a request's headers announce a body."""
     return "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
+
+
+def asks_for_json(headers: Mapping[str, str]) -> bool:
+    """Whether a client wants JSON where browsers get a page. OpenSearch's clients name no type that they accept, and
+    say `Content-Type: application/json` even without a body.
+    """
+    wanted = headers.get("accept") or headers.get("content-type", "")
+    return "json" in wanted and "html" not in wanted
 
 
 def _check_length(headers: RequestHeaders, max_body_bytes: int) -> None:

@@ -40,6 +40,13 @@ class MlCommonsProtocol(Section):
 
 SETTINGS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType({"ml_commons": MlCommonsProtocol})
 """The settings that all of its protocols share."""
+ROOT: Final[JsonObject] = {
+    "name": "agui-gateway",
+    "cluster_name": "agui-gateway",
+    "version": {"distribution": "opensearch", "number": "3.6.0"},
+    "tagline": "The OpenSearch Project: https://opensearch.org/",
+}
+"""What `GET /` says to OpenSearch's clients. The version is that of ml-commons with which the answers are compared."""
 _MEDIA_TYPE: Final = "application/json; charset=UTF-8"
 _BASIC: Final = 'Basic realm="agui-gateway", charset="UTF-8"'
 _SHOWN_CHARACTERS: Final = 200

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 from starlette.routing import BaseRoute
 
+from gateway.messages import JsonObject
 from gateway.openapi.description import ApiDescription
 from gateway.problems import ErrorForm, problem_json
 from gateway.protocol.environment import ProtocolEnvironment
@@ -35,6 +36,9 @@ class WireProtocol:
     protocols may share one. Where all of them are turned off (`protocols.<name>: false`), the protocol has no routes
     and no part of the API document; what it stored is swept and kept as before. Without any it cannot be turned off.
 
+    `root` is what `GET /` answers, with a key, to a client that asks for JSON: by that clients of the protocol find out
+    what they speak to. Of several protocols the first one's counts.
+
     `agent_settings` are pydantic models of what an agent of the file may say for the protocol, by the names of the
     agent's members: `ProtocolEnvironment.agent_settings` gives them.
     """
@@ -52,6 +56,7 @@ class WireProtocol:
     thread_documents: ThreadDocuments | None = None
     settings: Mapping[str, type[BaseModel]] = field(default_factory=dict)
     agent_settings: Mapping[str, type[BaseModel]] = field(default_factory=dict)
+    root: JsonObject | None = None
 
     def is_off(self, names: Collection[str]) -> bool:
         """Whether it is turned off where the settings of these names are."""

@@ -16,7 +16,15 @@ from starlette.routing import BaseRoute, Route
 from gateway.messages import JsonObject
 from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.cluster_settings import ClusterSettings
-from gateway.ml_commons.routes import SETTINGS, is_asked, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import (
+    ROOT,
+    SETTINGS,
+    is_asked,
+    ml_response,
+    ml_routes,
+    opensearch_error_form,
+    read_object,
+)
 from gateway.ml_commons.settings_bodies import read_changes, written
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of
 
@@ -87,8 +95,9 @@ PROTOCOL = WireProtocol(
     _routes,
     error_form=opensearch_error_form,
     paths=[_PATH + "/"],
-    basic_paths=[_PATH, _PATH + "/"],
+    basic_paths=["/", _PATH, _PATH + "/"],
     api=_API,
     open=_open,
     settings=SETTINGS,
+    root=ROOT,
 )
