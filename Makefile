@@ -57,8 +57,8 @@ test: .venv/dev-stamp $(CLIENTS) $(PAGE)
 	@$(BIN)/python -m compileall -q gateway
 	$(PYTEST) $(PYTEST_ARGS)
 
-# CopilotKit, assistant-ui and Microsoft's client; openai-agents, LangChain, litellm, the Vercel AI SDK and OpenAI's
-# client for JavaScript; A2A's client of 0.3: as people install them (1.3 GB), before a real gateway
+# CopilotKit, assistant-ui and Microsoft's client; openai-agents, LangChain, litellm, the Vercel AI SDK, Codex and OpenAI's
+# client for JavaScript; A2A's client of 0.3: as people install them (1.7 GB), before a real gateway
 clients: .venv/dev-stamp $(FRONT_ENDS) $(MICROSOFT) $(OPENAI_CLIENTS) $(A2A_CLIENTS)
 	$(PYTEST) tests/front_ends tests/openai_clients tests/a2a_clients tests/docs/test_openai_page.py $(PYTEST_ARGS)
 

@@ -58,7 +58,7 @@ class ReadItems:
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
     """What a body asks for. `model` is the agent's id; `call_ids` are those of all calls in its messages. `read` is for
-    the next body, which may begin with the same messages.
+    the next body, which may begin with the same messages. `left_out` as in ReadTools.
 
     The messages are the conversation without the leading instructions, which are among the wishes. Their ids were made
     here.
@@ -74,10 +74,14 @@ class ChatRequest:
     store: bool | None
     metadata: JsonObject | None
     read: ReadItems | None
+    left_out: tuple[str, ...] = ()
 
 
-def read_chat_request(value: JsonObject, known: ReadItems | None = None) -> ChatRequest:
+def read_chat_request(
+    value: JsonObject, known: ReadItems | None = None, *, refuses_others: bool = False
+) -> ChatRequest:
     """What the body asks for. What is `known` is not read again; that changes no result, but the messages' ids.
+    `refuses_others` as for `read_tools`.
 
     Raises:
         InvalidRequestError: 400, something in it is wrong; all of it is named.
@@ -85,7 +89,8 @@ def read_chat_request(value: JsonObject, known: ReadItems | None = None) -> Chat
     body = OpenAIFields(value)
     model = body.required("model", filled=True)
     conversation = _Conversation(body, known)
-    tools, choice = read_tool_choice(body, read_tools(body))
+    given = read_tools(body, refuses_others=refuses_others)
+    tools, choice = read_tool_choice(body, given)
     options = read_generation(body)
     stream_options = body.inner("stream_options")
     request = ChatRequest(
@@ -99,6 +104,7 @@ def read_chat_request(value: JsonObject, known: ReadItems | None = None) -> Chat
         body.boolean("store"),
         read_metadata(body),
         conversation.read,
+        given.left_out,
     )
     _refuse_unsupported(body)
     body.check()

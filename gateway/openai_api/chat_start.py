@@ -27,7 +27,7 @@ from gateway.openai_api.header_threads import (
     thread_of_header,
 )
 from gateway.openai_api.ids import new_run_id, new_thread_id, place_of
-from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object, header_text
+from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object, header_text, left_out_headers
 from gateway.openai_api.settings import ChatSettings
 from gateway.protocol import ProtocolEnvironment
 from gateway.protocol.input_cache import InputCache, KnownInput
@@ -69,7 +69,7 @@ async def start_chat(
     named = _named_thread(headers, content, settings)
     chat = cache.find(caller.owner, named)
     body = expect_object(chat.parsed(content))
-    request = read_chat_request(body, chat.read)
+    request = read_chat_request(body, chat.read, refuses_others=settings.other_tools == "refuse")
     try:
         await environment.check_agent(caller, request.model)
     except NotFoundError:
@@ -96,7 +96,8 @@ async def start_chat(
 
 
 def _started(viewer: Viewer, form: ChatForm, thread_id: str, request: ChatRequest) -> StartedChat:
-    return StartedChat(viewer, form, request.stream, run_headers(thread_id, form.id))
+    headers = {**run_headers(thread_id, form.id), **left_out_headers(request.left_out)}
+    return StartedChat(viewer, form, request.stream, headers)
 
 
 def _input(request: ChatRequest, chat: KnownInput[ReadItems], run_id: str, thread_id: str) -> AgentInput:

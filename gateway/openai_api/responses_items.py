@@ -29,6 +29,7 @@ from gateway.messages import (
 )
 from gateway.openai_api.content import read_content
 from gateway.openai_api.fields import OpenAIFields
+from gateway.openai_api.tools import flat_name
 from gateway.wire.strict_json import begins_with
 
 
@@ -190,6 +191,8 @@ def _one_text(content: tuple[ContentBlock, ...]) -> tuple[ContentBlock, ...]:
 
 def _read_call(item: OpenAIFields) -> InputItem | None:
     call_id, name = item.required("call_id", filled=True), item.required("name", filled=True)
+    if namespace := item.text("namespace"):
+        name = flat_name(namespace, name)
     call = ToolCall(call_id, name, item.required("arguments"))
     return _said(item, _message("assistant", (call,)))
 

@@ -162,13 +162,13 @@ class ReasoningItem(WordsItem):
 class CallItem(OutputItem):
     """A call, whose arguments come as deltas: its reader runs it, or, if it is a backend tool's, its output follows."""
 
-    __slots__ = ("call_id", "head", "name", "parts")
+    __slots__ = ("_namespace", "call_id", "head", "name", "parts")
 
     _arguments: str = "response.function_call_arguments"
 
-    def __init__(self, item_id: str, index: int, call_id: str, name: str) -> None:
+    def __init__(self, item_id: str, index: int, call_id: str, name: str, namespace: str | None = None) -> None:
         super().__init__(item_id, index, call_id)
-        self.call_id, self.name = call_id, encodable(name)
+        self.call_id, self.name, self._namespace = call_id, encodable(name), namespace
         self.head = _head(f"{self._arguments}.delta", self.place)
         self.parts: list[str] = []
 
@@ -184,6 +184,7 @@ class CallItem(OutputItem):
             "type": "function_call",
             "status": self.status,
             "call_id": self.call_id,
+            **({} if self._namespace is None else {"namespace": encodable(self._namespace)}),
             "name": self.name,
             "arguments": self.arguments if self.parts or self.status != "in_progress" else "",
         }

@@ -472,7 +472,8 @@ class ResponsesRenderer:
         """A call that waits for the client."""
         made = self._calls.get(call.call_id)
         number = self._take() if made is None else made.number
-        item = self._add(CallItem(self._id("fc", number), len(self.items), call.call_id, call.name))
+        namespace, name = self._form.namespaced.get(call.name, (None, call.name))
+        item = self._add(CallItem(self._id("fc", number), len(self.items), call.call_id, name, namespace))
         return [*item.whole(call.arguments), *item.closed("completed")]
 
     def _question(self, interrupt: Interrupt) -> list[bytes]:

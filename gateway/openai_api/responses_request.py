@@ -7,8 +7,8 @@ https://platform.openai.com/docs/api-reference/responses/create (November 2026)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -18,14 +18,15 @@ from gateway.openai_api.generation import read_generation
 from gateway.openai_api.includes import ENCRYPTED, read_includes
 from gateway.openai_api.metadata import read_metadata
 from gateway.openai_api.responses_items import InputItem, ReadInput, read_input
-from gateway.openai_api.tools import read_tool_choice, read_tools
+from gateway.openai_api.tools import NamespacedName, read_tool_choice, read_tools
 from gateway.wishes.run_wishes import RunWishes, WishedLimits
 
 
 @dataclass(frozen=True, slots=True)
 class ResponsesRequest:
     """A request. `echoed` are the members of its Response that repeat it. `conversation`: the thread's id. `encrypted`:
-    the client wants reasoning items with `encrypted_content`. `counted` as in ReadInput.
+    the client wants reasoning items with `encrypted_content`. `counted` as in ReadInput, `namespaced` and
+    `left_out` as in ReadTools.
     """
 
     model: str
@@ -40,6 +41,8 @@ class ResponsesRequest:
     stream: bool = False
     encrypted: bool = False
     counted: int = 0
+    namespaced: Mapping[str, NamespacedName] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
 
 _TRUNCATIONS: Final[Mapping[str, str]] = MappingProxyType({each: each for each in ("auto", "disabled")})
@@ -50,8 +53,14 @@ _ECHOED: Final = (
 _OFFERED_NOT: Final = ("prompt", "logprobs")
 
 
-def read_request(body: JsonObject, known: ReadInput | None = None) -> ResponsesRequest:
-    """The request that a body is; `known` as for `read_input`.
+def read_request(
+    body: JsonObject,
+    known: ReadInput | None = None,
+    *,
+    refuses_others: bool = False,
+    taken: Container[str] = (),
+) -> ResponsesRequest:
+    """The request that a body is; `known` as for `read_input`, `refuses_others` and `taken` as for `read_tools`.
 
     Raises:
         InvalidRequestError: 400; it names all wrong fields.
@@ -60,8 +69,8 @@ def read_request(body: JsonObject, known: ReadInput | None = None) -> ResponsesR
     model = fields.required("model", filled=True)
     items = read_input(fields, known=known)
     counted = fields.counted
-    specs = read_tools(fields)
-    allowed, choice = read_tool_choice(fields, specs)
+    tools = read_tools(fields, namespaces=True, refuses_others=refuses_others, taken=taken)
+    allowed, choice = read_tool_choice(fields, tools)
     wishes = RunWishes(
         options=read_generation(fields),
         tool_choice=choice,
@@ -83,6 +92,8 @@ def read_request(body: JsonObject, known: ReadInput | None = None) -> ResponsesR
         stream=bool(fields.boolean("stream")),
         encrypted=ENCRYPTED in read_includes(fields),
         counted=counted,
+        namespaced=tools.namespaced,
+        left_out=tools.left_out,
     )
     _check_rest(fields, request)
     fields.check()

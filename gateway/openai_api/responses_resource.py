@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 from gateway.events import Incomplete, StopReason
 from gateway.messages import JsonObject, JsonValue
+from gateway.openai_api.tools import NamespacedName
 from gateway.store import RunRecord
 
 BackendTools: TypeAlias = Literal["mcp_call", "function_call", "hidden"]
@@ -80,6 +81,7 @@ class ResponseForm:
     `model` is the agent's id, as the request wrote it. `echoed` are members that repeat the request, in the API's
     spelling; what it leaves out is filled in. `created_at` is in whole Unix seconds. `encrypted`: the request's
     `include` asks for the reasoning's sealed envelope. `earlier` are the thread's calls that wait for a person.
+    `namespaced` as in ReadTools.
     """
 
     run_id: str
@@ -93,6 +95,7 @@ class ResponseForm:
     approvals: Approvals = "mcp_approval_request"
     encrypted: bool = False
     earlier: tuple[EarlierCall, ...] = ()
+    namespaced: Mapping[str, NamespacedName] = field(default_factory=dict)
 
     @property
     def remembered(self) -> JsonObject:
@@ -111,6 +114,8 @@ class ResponseForm:
                 [call.call_id, call.name, call.arguments, call.server, call.approval_request_id]
                 for call in self.earlier
             ]
+        if self.namespaced:
+            kept["namespaced"] = {name: [*client_name] for name, client_name in self.namespaced.items()}
         return kept
 
     @property
@@ -126,6 +131,7 @@ def form_of(record: RunRecord) -> ResponseForm:
     if record.origin != ORIGIN:
         return ResponseForm(run_id, thread_id, record.agent_id, created_at, store=request.get("store") is not False)
     earlier = cast("list[list[str]]", request.get("earlier", []))
+    namespaced = cast("Mapping[str, list[str]]", request.get("namespaced", {}))
     return ResponseForm(
         run_id,
         thread_id,
@@ -138,6 +144,7 @@ def form_of(record: RunRecord) -> ResponseForm:
         approvals=cast(Approvals, request.get("approvals", "mcp_approval_request")),
         encrypted=request.get("encrypted") is True,
         earlier=tuple(EarlierCall(*call) for call in earlier),
+        namespaced={name: NamespacedName(*client_name) for name, client_name in namespaced.items()},
     )
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from gateway.access.callers import Caller
 from gateway.agent import ABSENT, AgentInput, InputNames, InterruptAnswer
+from gateway.endpoints.answers import run_headers
 from gateway.errors import ConflictError, NotFoundError
 from gateway.history.model_view import open_calls
 from gateway.messages import JsonObject, Message, ToolCall
@@ -26,7 +27,7 @@ from gateway.openai_api.responses_output import Seal
 from gateway.openai_api.responses_references import StoredItems, answers_of, resolved
 from gateway.openai_api.responses_request import ResponsesRequest, read_request
 from gateway.openai_api.responses_resource import ORIGIN, EarlierCall, ResponseForm, form_of
-from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object
+from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object, left_out_headers
 from gateway.openai_api.settings import ResponsesSettings
 from gateway.protocol import ProtocolEnvironment
 from gateway.protocol.input_cache import InputCache, KnownInput
@@ -44,13 +45,14 @@ _NAMES: Final = InputNames(run_id="Idempotency-Key", answers="input", response_f
 @dataclass(frozen=True, slots=True)
 class StartedResponse:
     """A run that has begun. Close the viewer at the end. `form` is what its answer needs, `seal` is for its reasoning
-    where that is sealed.
+    where that is sealed, `headers` are on the answer.
     """
 
     viewer: Viewer
     form: ResponseForm
     stream: bool
     seal: Seal | None
+    headers: Mapping[str, str]
 
 
 async def start_response(
@@ -74,7 +76,9 @@ async def start_response(
     body = expect_object(known.parsed(content))
     goes_behind = bool(body.get("previous_response_id") or body.get("conversation"))
     before = None if goes_behind else known.read
-    request = read_request(body, before)
+    settings = environment.protocol_settings(caller, ResponsesSettings)
+    refuses_others = settings.other_tools == "refuse"
+    request = read_request(body, before, refuses_others=refuses_others)
     plain = () if goes_behind else plain_messages(request.items, before)
     try:
         await environment.check_agent(caller, request.model)
@@ -85,24 +89,39 @@ async def start_response(
     run_id, digest = new_run_id("resp_", key), body_digest(body) if key else ""
     if key and (begun := await begun_before(environment, caller, run_id, digest, REPEAT_WORDS)) is not None:
         viewer, record = begun
-        return StartedResponse(viewer, form_of(record), request.stream, seal)
+        return _started(viewer, form_of(record), request, seal)
+    if taken := await _taken_names(environment, caller, request):
+        request = read_request(body, before, refuses_others=refuses_others, taken=taken)
     chain = await find_chain(environment, caller, request)
     if named and not goes_behind and isinstance(given := body.get("input"), list):
         cache.keep(caller.owner, named, known, ReadInput(given, request.items, plain, request.counted), body, content)
     said = await _said(environment, caller, request, chain, plain)
-    settings = environment.protocol_settings(caller, ResponsesSettings)
     form = _form(request, run_id, new_thread_id(key and run_id), environment.now(), settings, said.earlier)
     plan = _Plan(request, chain, said, form, digest, request_id, known)
     if chain is not None and _goes_on(chain, request, said.answers):
         there = replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
         try:
             viewer = await environment.start(caller, request.model, there.same_thread(), from_first=True)
-            return StartedResponse(viewer, there.form, request.stream, seal)
+            return _started(viewer, there.form, request, seal)
         except ConflictError as error:
             if error.code not in _TAKEN or chain.record is None or said.answers:
                 raise
     viewer = await environment.start(caller, request.model, plan.new_thread(), from_first=True)
-    return StartedResponse(viewer, form, request.stream, seal)
+    return _started(viewer, form, request, seal)
+
+
+def _started(viewer: Viewer, form: ResponseForm, request: ResponsesRequest, seal: Seal | None) -> StartedResponse:
+    headers = {**run_headers(form.thread_id, form.run_id), **left_out_headers(request.left_out)}
+    return StartedResponse(viewer, form, request.stream, seal, headers)
+
+
+async def _taken_names(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Collection[str]:
+    """The names of the agent's own tools, where a function in a namespace would have one of them."""
+    if not request.namespaced:
+        return ()
+    async with environment.agent(caller, request.model) as agent:
+        tools, _ = await agent.tools()
+    return () if request.namespaced.keys().isdisjoint(tools) else frozenset(tools)
 
 
 async def _seal_for(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Seal | None:
@@ -245,6 +264,7 @@ def _form(
         approvals=settings.approvals,
         encrypted=request.encrypted,
         earlier=earlier,
+        namespaced=request.namespaced,
     )
 
 

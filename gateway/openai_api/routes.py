@@ -5,10 +5,12 @@ Above: the protocols under `/v1`. Below: protocol, errors.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
+from urllib.parse import quote
 
 import orjson
 from starlette.requests import Request
@@ -29,6 +31,8 @@ from gateway.renderer import Renderer, rendered_body, rendered_stream_once_shown
 from gateway.runs.viewer import Viewer
 from gateway.sse import OpenStreams
 
+logger = logging.getLogger(__name__)
+
 PREFIXES: Final = ("/v1", "/compatible-mode/v1")
 """Each path is served below all of them."""
 KEY_HEADER: Final = "idempotency-key"
@@ -38,6 +42,9 @@ REPEAT_WORDS: Final = RepeatWords(
     "idempotency_key_reused",
     "the request was cancelled before it began; send it with another key",
 )
+_LEFT_OUT_HEADER: Final = "x-agui-gateway-left-out"
+_MOST_NAMED: Final = 20  # tools in that header
+_LONGEST_NAMED: Final = 80  # characters of each
 _MEDIA_TYPE: Final = "application/json"
 
 
@@ -68,6 +75,16 @@ def header_text(headers: Mapping[str, str], name: str) -> str:
     with suppress(UnicodeError):
         return value if value.isascii() else value.encode("latin-1").decode()
     return value
+
+
+def left_out_headers(left_out: Sequence[str]) -> Mapping[str, str]:
+    """The header that names the tools of a request that its run does not have; the log is told, too."""
+    if not left_out:
+        return {}
+    named = [quote(name[:_LONGEST_NAMED], safe=" ", errors="replace") for name in dict.fromkeys(left_out)]
+    told = ", ".join((*named[:_MOST_NAMED], *(("...",) if len(named) > _MOST_NAMED else ())))
+    logger.info("left out tools that are not functions", extra={"tools": told})
+    return {_LEFT_OUT_HEADER: told}
 
 
 async def answer_with_body(

@@ -26,6 +26,9 @@ HeaderName: TypeAlias = Annotated[
 ]
 
 
+OtherTools: TypeAlias = Literal["leave_out", "refuse"]
+
+
 class ChatSettings(Section):
     """Chat Completions: `POST /v1/chat/completions`."""
 
@@ -34,6 +37,9 @@ class ChatSettings(Section):
     counts."""
     backend_tools: Literal["hidden", "reasoning"] = "hidden"
     """How calls of tools that the gateway runs are shown: not at all, or as text in 'reasoning_content'."""
+    other_tools: OtherTools = "leave_out"
+    """What becomes of a request's tools that are not functions, such as 'web_search': the run has the others, or the
+    request is refused."""
 
 
 class ResponsesSettings(Section):
@@ -43,6 +49,9 @@ class ResponsesSettings(Section):
     """How calls of tools that the gateway runs are shown: as items of this type, or not at all."""
     approvals: Literal["mcp_approval_request", "message"] = "mcp_approval_request"
     """How the client is asked whether a call may run: by an item that it answers, or by words alone."""
+    other_tools: OtherTools = "leave_out"
+    """What becomes of a request's tools that are not functions, such as 'web_search': the run has the others, or the
+    request is refused."""
 
 
 CHAT_SECTION: Final[Mapping[str, type[BaseModel]]] = MappingProxyType({"chat_completions": ChatSettings})

@@ -1,54 +1,168 @@
 """A request's own tools, which its client runs, and which of them the model may or must call.
 
 Below: fields. Above: the readers of both protocols' requests. Chat Completions writes a function inside of `function`,
-Responses writes it flat; clients of either send both.
+Responses writes it flat; clients of either send both. A model knows a function in a namespace as `namespace__name`.
 https://platform.openai.com/docs/api-reference/chat/create (November 2026),
 https://platform.openai.com/docs/api-reference/responses/create
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import hashlib
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Final, NamedTuple
 
 from gateway.endpoints.fields import shown_word
 from gateway.endpoints.tool_fields import function_name, function_of, function_spec, is_function
-from gateway.messages import ToolSpec
+from gateway.frozen import replace
+from gateway.messages import JsonObject, ToolSpec
 from gateway.openai_api.fields import OpenAIFields
 from gateway.wishes.generation import OneTool, ToolChoice
 
 _CHOICES: Final[Mapping[str, ToolChoice]] = {"auto": "auto", "none": "none", "required": "required"}
 _MODES: Final[Mapping[str, ToolChoice]] = {"auto": "auto", "required": "required"}
+_LONGEST_NAME: Final = 64  # that providers take
+_DIGEST_BYTES: Final = 4
 
 
-def read_tools(body: OpenAIFields) -> tuple[ToolSpec, ...]:
-    """The `tools` of a request; of two that have one name, the last. What is wrong is noted."""
-    specs = (_spec(tool) for tool in body.objects("tools"))
-    return tuple({spec.name: spec for spec in specs if spec is not None}.values())
+class NamespacedName(NamedTuple):
+    """What a client calls a function of a namespace."""
+
+    namespace: str
+    name: str
 
 
-def read_tool_choice(body: OpenAIFields, specs: tuple[ToolSpec, ...]) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
+@dataclass(frozen=True, slots=True)
+class ReadTools:
+    """The tools of a request. `specs` are its functions, `namespaced` those of them that are in a namespace, by the
+    name that the model knows. `left_out`: what its other tools are called.
+    """
+
+    specs: tuple[ToolSpec, ...]
+    namespaced: Mapping[str, NamespacedName]
+    left_out: tuple[str, ...]
+
+
+def flat_name(namespace: str, name: str) -> str:
+    """What a model calls a function of a namespace, where no other tool has that name."""
+    whole = f"{namespace}__{name}"
+    return whole if len(whole) <= _LONGEST_NAME else _with_digest(namespace, name)
+
+
+def read_tools(
+    body: OpenAIFields, *, namespaces: bool = False, refuses_others: bool = False, taken: Container[str] = ()
+) -> ReadTools:
+    """The `tools` of a request; of two that have one name, the last. What is wrong is noted.
+
+    What is no function is left out, or wrong if it `refuses_others`; so are functions in namespaces without
+    `namespaces`. Names that are `taken` are other tools' of the model's.
+    """
+    tools = _Tools(taken)
+    for tool in body.objects("tools"):
+        kind = tool.value.get("type")
+        if kind == "namespace" and namespaces:
+            tools.add_namespace(tool, refuses_others=refuses_others)
+        elif not _names_own_tools(tool) and not tools.leaves_out(tool, refuses_others) and is_function(tool):
+            tools.add(function_spec(tool))
+    return tools.read()
+
+
+class _Tools:
+    """Tools as they are read. Functions outside of namespaces have the names that they want."""
+
+    def __init__(self, taken: Container[str]) -> None:
+        self._taken = taken
+        self._specs: dict[str | NamespacedName, ToolSpec] = {}
+        self._left_out: list[str] = []
+
+    def add(self, spec: ToolSpec, namespace: str | None = None) -> None:
+        self._specs[spec.name if namespace is None else NamespacedName(namespace, spec.name)] = spec
+
+    def add_namespace(self, tool: OpenAIFields, *, refuses_others: bool) -> None:
+        namespace = tool.required("name", filled=True)
+        for inner in tool.objects("tools"):
+            if not self.leaves_out(inner, refuses_others) and is_function(inner):
+                self.add(function_spec(inner), namespace)
+
+    def leaves_out(self, tool: OpenAIFields, refuses: bool) -> bool:
+        """Whether it is no function, and nothing that has to be refused: a server that the gateway would have to ask.
+
+        Without a type it is a function that was written wrong.
+        """
+        kind = tool.value.get("type")
+        if refuses or not isinstance(kind, str) or kind in ("", "function", "mcp"):
+            return False
+        self._left_out.append(_called(kind, tool.value))
+        return True
+
+    def read(self) -> ReadTools:
+        used = {key for key in self._specs if isinstance(key, str)}
+        specs: list[ToolSpec] = []
+        namespaced: dict[str, NamespacedName] = {}
+        for key, spec in self._specs.items():
+            if isinstance(key, str):
+                specs.append(spec)
+                continue
+            name = next(name for name in _names(*key) if name not in used and name not in self._taken)
+            used.add(name)
+            namespaced[name] = key
+            specs.append(replace(spec, name=name))
+        return ReadTools(tuple(specs), namespaced, tuple(self._left_out))
+
+
+def _names(namespace: str, name: str) -> Iterator[str]:
+    """The names that a function of a namespace may have, the best first."""
+    yield flat_name(namespace, name)
+    for number in count():
+        yield _with_digest(namespace, name, number)
+
+
+def _with_digest(namespace: str, name: str, number: int = 0) -> str:
+    key = repr((namespace, name, number)).encode()
+    digest = hashlib.blake2b(key, digest_size=_DIGEST_BYTES).hexdigest()
+    return f"{f'{namespace}__{name}'[: _LONGEST_NAME - len(digest) - 1]}_{digest}"
+
+
+def _called(kind: str, tool: JsonObject) -> str:
+    """What a tool of another kind is called: its type, and its name if it has one."""
+    inside = tool.get(kind)
+    name = tool.get("name") or (inside.get("name") if isinstance(inside, dict) else None)
+    return f"{kind} {name}" if isinstance(name, str) and name else kind
+
+
+# --- which the model may or must call --------------------------------------------------------------------------------
+
+
+def read_tool_choice(body: OpenAIFields, tools: ReadTools) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
     """The tools that the model may call, and what `tool_choice` says of them. What is wrong is noted.
 
     Whether a forced call can be made is known when the run begins.
     """
-    choice = body.value.get("tool_choice")
+    specs, choice = tools.specs, body.value.get("tool_choice")
     if not isinstance(choice, dict):
-        return specs, body.word("tool_choice", _CHOICES) or "auto"
+        said = body.word("tool_choice", _CHOICES) or "auto"
+        if said == "required" and tools.left_out and not specs:
+            body.wrong("tool_choice", "tool_choice is 'required', and none of the tools is a function")
+        return specs, said
     fields = body.below("tool_choice", choice)
     kind = choice.get("type")
     if kind == "function":
-        return specs, OneTool(function_name(function_of(fields)))
+        return specs, OneTool(_known_name(function_of(fields), tools))
     if kind == "allowed_tools":
-        return _allowed(fields, specs)
+        return _allowed(fields, tools)
     fields.wrong("type", f"{fields.called('type')} is {shown_word(kind)}; it must be 'function' or 'allowed_tools'")
     return specs, "auto"
 
 
-def _spec(tool: OpenAIFields) -> ToolSpec | None:
-    if _names_own_tools(tool) or not is_function(tool):
-        return None
-    return function_spec(tool)
+def _known_name(function: OpenAIFields, tools: ReadTools) -> str:
+    """What the model calls a function; empty where its name is wrong, which is noted."""
+    name, namespace = function_name(function), function.text("namespace")
+    if not namespace:
+        return name
+    wanted = NamespacedName(namespace, name)
+    return next((known for known, each in tools.namespaced.items() if each == wanted), flat_name(namespace, name))
 
 
 def _names_own_tools(tool: OpenAIFields) -> bool:
@@ -61,14 +175,19 @@ def _names_own_tools(tool: OpenAIFields) -> bool:
     return fields.get("type") == "mcp" and isinstance(fields.get("server_label"), str) and not reached
 
 
-def _allowed(fields: OpenAIFields, specs: tuple[ToolSpec, ...]) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
+def _allowed(fields: OpenAIFields, tools: ReadTools) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
     """Some of the tools. They stand in `allowed_tools` in Chat Completions."""
     fields = (fields.inner("allowed_tools") if fields.value.get("allowed_tools") is not None else None) or fields
-    known, names = {spec.name for spec in specs}, set[str]()
+    known, names, others = {spec.name for spec in tools.specs}, set[str](), 0
     for tool in fields.objects("tools"):
-        if is_function(tool) and (name := function_name(function_of(tool))):
+        if tool.value.get("type") == "namespace":
+            names |= {name for name, each in tools.namespaced.items() if each.namespace == tool.value.get("name")}
+        elif tool.value.get("type") != "function" and tools.left_out:
+            others += 1
+        elif is_function(tool) and (name := _known_name(at := function_of(tool), tools)):
             names.add(name)
             if name not in known:
-                at = function_of(tool)
                 at.wrong("name", f"{at.called('name')} is {name[:64]!r}, which is none of the tools")
-    return tuple(spec for spec in specs if spec.name in names), fields.word("mode", _MODES) or "auto"
+    if others and not names:
+        fields.wrong("tools", f"{fields.called('tools')} names no function; only functions are the client's own here")
+    return tuple(spec for spec in tools.specs if spec.name in names), fields.word("mode", _MODES) or "auto"

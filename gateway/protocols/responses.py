@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.access.callers import Caller
-from gateway.endpoints.answers import json_response, run_headers
+from gateway.endpoints.answers import json_response
 from gateway.endpoints.requests import read_body
 from gateway.openai_api.api_document import openai_api, openai_operation
 from gateway.openai_api.errors import failure_error
@@ -53,7 +53,7 @@ class _Endpoints:
 
     async def _answer(self, request: Request, caller: Caller, started: StartedResponse) -> Response:
         form, viewer = started.form, started.viewer
-        headers = run_headers(form.thread_id, form.run_id)
+        headers = started.headers
         in_background = form.background and not started.stream
         if in_background:
             record = await self._environment.run(caller, form.run_id)

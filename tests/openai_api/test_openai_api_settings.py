@@ -12,7 +12,7 @@ import pytest
 
 from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
 
-KEYS = {name: f"{name}-key-of-the-tests" for name in ("plain", "told", "hidden", "off")}
+KEYS = {name: f"{name}-key-of-the-tests" for name in ("plain", "told", "hidden", "off", "strict")}
 OF_KEYS: dict[str, Any] = {
     "told": {
         "chat_completions": {"backend_tools": "reasoning", "thread_headers": ["X-Chat"]},
@@ -20,6 +20,7 @@ OF_KEYS: dict[str, Any] = {
     },
     "hidden": {"responses": {"backend_tools": "hidden"}},
     "off": {"chat_completions": False},
+    "strict": {"chat_completions": {"other_tools": "refuse"}, "responses": {"other_tools": "refuse"}},
 }
 SERVER = {"api_keys": [{"name": name, "key": key, "protocols": OF_KEYS.get(name, {})} for name, key in KEYS.items()]}
 HELPER = agent(
@@ -69,8 +70,25 @@ async def test_responses_shows_backend_tools_as_the_key_says(gateway: LocalGatew
 
 async def test_the_headers_that_name_a_thread_are_the_key_s_in_place_of_the_file_s(gateway: LocalGateway) -> None:
     headers = {"X_Chat": "c1", "X_Of_All": "a1"}
-    threads = [(await post(gateway, who, "/v1/chat/completions", CHAT, **headers))[2] for who in ("plain", "told")]
+    threads = []
+    for who in ("plain", "told"):
+        sent = {"authorization": f"Bearer {KEYS[who]}", **{n.replace("_", "-"): each for n, each in headers.items()}}
+        body = {**CHAT, "stream": True}
+        answer = await gateway.client.http.post("/v1/chat/completions", json=body, headers=sent)
+        threads.append(answer.headers["x-thread-id"])
     assert threads == ["a1", "c1"]
+
+
+async def test_a_key_whose_client_has_to_know_is_refused_tools_that_are_no_functions(gateway: LocalGateway) -> None:
+    bodies: dict[str, dict[str, Any]] = {
+        "/v1/chat/completions": CHAT,
+        "/v1/responses": {"model": "helper", "input": "sum"},
+    }
+    for path, body in bodies.items():
+        asked = {**body, "tools": [{"type": "web_search"}]}
+        answers = {who: await post(gateway, who, path, asked) for who in ("plain", "strict")}
+        assert [status for status, _, _ in answers.values()] == [200, 400]
+        assert answers["strict"][1]["error"]["param"] == "tools[0].type"
 
 
 async def test_a_key_without_chat_completions_has_responses(gateway: LocalGateway) -> None:

@@ -7,7 +7,7 @@ import pytest
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, ToolSpec
 from gateway.openai_api.fields import OpenAIFields
-from gateway.openai_api.tools import read_tool_choice, read_tools
+from gateway.openai_api.tools import ReadTools, flat_name, read_tool_choice, read_tools
 from gateway.wishes.generation import OneTool, ToolChoice
 
 SCHEMA: JsonObject = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -15,16 +15,27 @@ WEATHER = ToolSpec("weather", "Tells the weather.", SCHEMA)
 CLOCK = ToolSpec("clock", "", {})
 
 
-def read(body: JsonObject) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
+def read(body: JsonObject, *, refuses_others: bool = False) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
     fields = OpenAIFields(body)
-    found = read_tool_choice(fields, read_tools(fields))
+    found = read_tool_choice(fields, read_tools(fields, namespaces=True, refuses_others=refuses_others))
     fields.check()
     return found
 
 
-def wrong_fields(body: JsonObject) -> list[str]:
+def read_all(*tools: JsonValue, namespaces: bool = True, taken: tuple[str, ...] = ()) -> ReadTools:
+    fields = OpenAIFields({"tools": [*tools]})
+    found = read_tools(fields, namespaces=namespaces, taken=taken)
+    fields.check()
+    return found
+
+
+def namespace(name: str, *tools: JsonValue) -> JsonObject:
+    return {"type": "namespace", "name": name, "description": f"Tools of {name}.", "tools": [*tools]}
+
+
+def wrong_fields(body: JsonObject, *, refuses_others: bool = False) -> list[str]:
     with pytest.raises(InvalidRequestError) as caught:
-        read(body)
+        read(body, refuses_others=refuses_others)
     assert caught.value.status == 400
     return [problem.pointer for problem in caught.value.problems]
 
@@ -86,9 +97,85 @@ def test_the_model_gets_the_allowed_tools_alone(said: JsonObject) -> None:
 def test_other_kinds_of_tools_are_refused_by_name() -> None:
     tools: list[JsonValue] = [{"type": "web_search"}, {"type": "custom", "custom": {"name": "a"}}, {}, 7]
 
-    assert wrong_fields({"tools": tools}) == ["/tools/0/type", "/tools/1/type", "/tools/2/type", "/tools/3"]
+    wrong = ["/tools/0/type", "/tools/1/type", "/tools/2/type", "/tools/3"]
+    assert wrong_fields({"tools": tools}, refuses_others=True) == wrong
+    assert wrong_fields({"tools": tools}) == wrong[2:]
     with pytest.raises(InvalidRequestError, match=r"tools\[0\]\.type is 'web_search'; it must be 'function'"):
-        read({"tools": tools})
+        read({"tools": tools}, refuses_others=True)
+
+
+def test_other_kinds_of_tools_are_left_out_and_named() -> None:
+    tools: list[JsonValue] = [
+        {"type": "web_search", "external_web_access": False},
+        flat("clock"),
+        {"type": "custom", "name": "apply_patch"},
+        {"type": "custom", "custom": {"name": "edit"}},
+        namespace("a", {"type": "custom", "name": "b"}),
+    ]
+    found = read_all(*tools)
+
+    assert found.specs == (CLOCK,)
+    assert found.left_out == ("web_search", "custom apply_patch", "custom edit", "custom b")
+    assert read_all(namespace("a", flat("b")), namespaces=False).left_out == ("namespace a",)
+
+
+@pytest.mark.parametrize(
+    ("choice", "wrong"),
+    [
+        ("required", "/tool_choice"),
+        ({"type": "web_search"}, "/tool_choice/type"),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]}, "/tool_choice/tools"),
+    ],
+)
+def test_what_is_left_out_cannot_be_forced(choice: JsonValue, wrong: str) -> None:
+    assert wrong_fields({"tools": [{"type": "web_search"}], "tool_choice": choice}) == [wrong]
+
+
+def test_of_the_allowed_tools_the_functions_are_left() -> None:
+    allowed: JsonObject = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}, flat("clock")]}
+
+    assert read({"tools": [{"type": "web_search"}, *BOTH], "tool_choice": allowed}) == ((CLOCK,), "auto")
+
+
+def test_a_function_of_a_namespace_has_both_names() -> None:
+    found = read_all(namespace("mcp__skies", flat("clock"), inside("weather")), flat("clock"))
+
+    assert [spec.name for spec in found.specs] == ["mcp__skies__clock", "mcp__skies__weather", "clock"]
+    assert found.namespaced["mcp__skies__clock"] == ("mcp__skies", "clock")
+    assert found.left_out == ()
+
+
+def test_names_in_namespaces_are_short_enough_and_unlike_all_others() -> None:
+    long = [namespace("n" * 40, flat("f" * 40 + end)) for end in "ab"]
+    alike = [namespace("a", flat("b__c")), namespace("a__b", flat("c")), flat("x__y"), namespace("x", flat("y"))]
+    found = read_all(*long, *alike, namespace("x", flat("z")), taken=("x__z",))
+    names = [spec.name for spec in found.specs]
+
+    assert len(set(names)) == len(names) == 7
+    assert max(map(len, names)) == 64
+    assert "x__z" not in names
+    assert found.namespaced["a__b__c"] == ("a", "b__c")
+    assert sorted(found.namespaced.values()) == sorted(
+        [("n" * 40, "f" * 40 + "a"), ("n" * 40, "f" * 40 + "b"), ("a", "b__c"), ("a__b", "c"), ("x", "y"), ("x", "z")]
+    )
+    assert flat_name("n" * 40, "f" * 40 + "a") == names[0]
+
+
+def test_functions_of_namespaces_are_chosen_by_both_names() -> None:
+    tools: list[JsonValue] = [namespace("skies", flat("clock"), flat("weather")), flat("weather")]
+    one: JsonObject = {"type": "function", "name": "clock", "namespace": "skies"}
+    whole: JsonObject = {"type": "namespace", "name": "skies"}
+
+    assert read({"tools": tools, "tool_choice": one})[1] == OneTool("skies__clock")
+    for allowed, names in ((one, ["skies__clock"]), (whole, ["skies__clock", "skies__weather"])):
+        choice: JsonObject = {"type": "allowed_tools", "mode": "auto", "tools": [allowed]}
+        assert [spec.name for spec in read({"tools": tools, "tool_choice": choice})[0]] == names
+
+
+def test_a_wrong_namespace_is_named() -> None:
+    tools: list[JsonValue] = [namespace(""), namespace("a", {}), {"type": "namespace", "name": "a", "tools": {}}]
+
+    assert wrong_fields({"tools": tools}) == ["/tools/0/name", "/tools/1/tools/0/type", "/tools/2/tools"]
 
 
 def test_a_wrong_function_is_named() -> None:

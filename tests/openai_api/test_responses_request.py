@@ -101,7 +101,7 @@ def test_include_asks_for_sealed_reasoning_and_knows_openais_other_values() -> N
         ({"model": None}, ["/model"]),
         ({"model": ""}, ["/model"]),
         ({"instructions": 1}, ["/instructions"]),
-        ({"tools": [{"type": "web_search"}]}, ["/tools/0/type"]),
+        ({"tools": [{"type": "mcp", "server_url": "https://a.example"}]}, ["/tools/0/type"]),
         ({"tool_choice": "always"}, ["/tool_choice"]),
         ({"temperature": "hot"}, ["/temperature"]),
         ({"max_output_tokens": 0}, ["/max_output_tokens"]),

@@ -1,0 +1,94 @@
+"""The unmodified Codex CLI with an MCP server of its own, over Responses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.openai_clients.conftest import CLIENT_SECONDS, CLIENTS
+from tests.page_browser import missing_part
+from tests.running_gateway import agent, local_gateway, scripted
+
+CODEX: Final = CLIENTS / "node_modules/.bin/codex"
+CODER: Final = agent(
+    "coder",
+    scripted(
+        [{"text": "I look."}, {"tool": "mcp__skies__forecast", "arguments": {"city": "Paris"}}],
+        [{"text": "It is {{result}}."}],
+        rules=[{"when": {"last_user_contains": "again"}, "response": [{"text": "As I said."}]}],
+    ),
+)
+CONFIGURATION: Final = """
+model = "coder"
+model_provider = "gateway"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[model_providers.gateway]
+name = "gateway"
+base_url = "{base_url}/v1"
+env_key = "GATEWAY_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+
+[mcp_servers.skies]
+command = {python}
+args = [{server}]
+"""
+pytestmark = pytest.mark.timeout(120)
+
+
+async def asked_codex(home: Path, *words: str) -> list[dict[str, Any]]:
+    """What Codex tells of one turn."""
+    quiet = {
+        "CODEX_HOME": str(home),
+        "GATEWAY_KEY": "key",
+        "NO_PROXY": "127.0.0.1",
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+    }
+    process = await asyncio.create_subprocess_exec(
+        str(CODEX), "exec", *words, "--json", "--skip-git-repo-check",
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=home, env={**os.environ, **quiet},
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(CLIENT_SECONDS):
+            printed, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return [json.loads(line) for line in printed.splitlines() if line.startswith(b"{")]
+
+
+async def test_codex_runs_what_its_mcp_server_has_and_goes_on(tmp_path: Path) -> None:
+    if not CODEX.exists():
+        missing_part("Codex is not installed here; 'make clients' installs it")
+    home = tmp_path / "codex"
+    home.mkdir()
+    async with local_gateway(tmp_path, [CODER]) as gateway:
+        configuration = CONFIGURATION.format(
+            base_url=gateway.client.base_url,
+            python=json.dumps(sys.executable),
+            server=json.dumps(str(CLIENTS / "skies_server.py")),
+        )
+        (home / "config.toml").write_text(configuration)
+        first = await asked_codex(home, "What is the weather in Paris?")
+        second = await asked_codex(home, "resume", "--last", "And again?")
+
+    items = [event["item"] for event in first if event["type"] == "item.completed"]
+    [call] = [item for item in items if item["type"] == "mcp_tool_call"]
+    assert (call["server"], call["tool"], call["status"]) == ("skies", "forecast", "completed")
+    look, answer = [item["text"] for item in items if item["type"] == "agent_message"]
+    assert (look, answer.endswith("sunny in Paris.")) == ("I look.", True)
+    told = [event["item"] for event in second if event["type"] == "item.completed"]
+    assert [item["text"] for item in told if item["type"] == "agent_message"] == ["As I said."]
