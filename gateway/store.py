@@ -298,7 +298,9 @@ class Store(Protocol):
     """Everything that outlives a process.
 
     Writes happen in the order of the calls, and completely, even if the caller is cancelled meanwhile. Methods raise
-    StoreError if the store cannot be used and StoreFullError if there is no room; both may pass.
+    StoreError if the store cannot be used and StoreFullError if there is no room; both may pass. While another program
+    holds the store, writes of a run under way (append_events, end_run) wait for it, up to the operator's limit; others
+    wait for 5 seconds, and reads do not.
 
     A store gets a run's events as EventRecords, lines that it keeps as they are: one line may be several events, and
     `records.decode_events` makes events of lines, in order. How it keeps the rest is its own affair: `encode_message`,
@@ -316,7 +318,10 @@ class Store(Protocol):
         """Write what is queued, then release the store."""
 
     async def check(self) -> None:
-        """Raises StoreError if a write would fail now; for readiness."""
+        """Raises StoreError if a write would fail now; for readiness. It does not wait for other programs."""
+
+    def stop_waiting(self) -> None:
+        """The process ends: from now on writes fail where they would wait for other programs."""
 
     # threads
 
@@ -449,6 +454,7 @@ class Store(Protocol):
         rewrite: Rewrite | None = None,
         records: EventRecords = NO_EVENTS,
         fork: Fork | None = None,
+        patient: bool = False,
     ) -> None:
         """In one transaction: the run's row (insert, or the queued row made `running`), the thread as it now is, and
         the run's first events, numbered from 1.
@@ -463,7 +469,8 @@ class Store(Protocol):
 
         Messages that `rewrite` hides leave the thread; list_messages gives them when it is asked for the version.
 
-        With a `fork` the thread is stored as that first, as fork_thread does.
+        With a `fork` the thread is stored as that first, as fork_thread does. `patient`: it waits for other programs as
+        long as a run under way; for a run that waited for its turn.
 
         Raises:
             ConflictError: the run was begun already; or the fork cannot be made, as in fork_thread.

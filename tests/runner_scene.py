@@ -117,9 +117,12 @@ class GatedStore:
         rewrite: Rewrite | None = None,
         records: EventRecords = NO_EVENTS,
         fork: Fork | None = None,
+        patient: bool = False,
     ) -> None:
         await self._pass("begin_run")
-        await self._store.begin_run(run, thread, keep=keep, rewrite=rewrite, records=records, fork=fork)
+        await self._store.begin_run(
+            run, thread, keep=keep, rewrite=rewrite, records=records, fork=fork, patient=patient
+        )
 
     def end_run(
         self,

@@ -91,7 +91,7 @@ class RunDriver:
         self.metrics = metrics or Metrics()
         self.runs: dict[tuple[str, str], LiveRun] = {}  # by owner and the run id that clients know
         most = options.max_waiting_per_thread
-        self.lines = ThreadLines(most, stop=self.cancel, ends_unwatched=self._ends_unwatched)
+        self.lines = ThreadLines(most, clock, stop=self.cancel, ends_unwatched=self._ends_unwatched)
         self.removal = ThreadRemoval(store, clock)
         self.window = CommitWindow()
         self.on_begun: list[Callable[[RunRecord], None]] = []  # called with each run's record
@@ -200,7 +200,7 @@ class RunDriver:
         _, records = live.number(started)
         with part_of(live.trace, "commit begin_run", {"db.operation.name": "begin_run"}):
             await self.store.begin_run(
-                record, taken.thread, keep=taken.keep, rewrite=taken.rewrite, records=records, fork=fork
+                record, taken.thread, keep=taken.keep, rewrite=taken.rewrite, records=records, fork=fork, patient=waited
             )
         live.enter(Phase.RUNNING)
         self.metrics.runs_active.inc()
@@ -503,6 +503,9 @@ class RunDriver:
                 if not live.leave():
                     self.cancel(live, "server_shutdown")
             await asyncio.wait([live.ended for live in live_runs], timeout=2 * _CANCEL_SECONDS)
+        self.store.stop_waiting()
+        if live_runs:
+            await asyncio.wait([live.concluded for live in live_runs], timeout=_CANCEL_SECONDS)
         # Runs whose end cannot be stored now are ended at the next start, from their logs.
         for task in list(self._tasks):
             task.cancel()

@@ -41,6 +41,7 @@ from gateway.runs.audience import Audience
 from gateway.runs.paced_viewer import PacedViewer
 from gateway.runs.phases import CONCLUDED, FINISHING, OVER, SETTLED, Phase, Phases
 from gateway.runs.run_terms import RunTerms, own_terms
+from gateway.runs.store_waits import soon_stored
 from gateway.runs.viewer import Prelude, Viewer, read_log
 from gateway.store import RunRecord, Store, Thread
 from gateway.traces import Span
@@ -400,11 +401,19 @@ class LiveRun:
         viewer = self.audience.add(after=accepted, prelude=prelude)
         self.hand_over()
         try:
-            await self._until_kept(accepted)
+            await soon_stored(self._clock, self._until_kept(accepted))
         except BaseException:  # the caller is gone, so nobody else could close it
             viewer.close()
             raise
         return viewer
+
+    async def until_concluded(self) -> None:
+        """Wait until it has ended, or its end cannot be stored now.
+
+        Raises:
+            StoreError: its end is not stored soon.
+        """
+        await soon_stored(self._clock, asyncio.wait((self.concluded,)))
 
     async def follow_from(self, after: int, pace: float | None = None) -> Viewer:
         """A viewer of the events after that number: from the log, at that `pace` (PacedViewer's), then live."""

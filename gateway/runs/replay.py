@@ -5,7 +5,6 @@ Below: store, live_run, viewer, transcript. Above: the runner.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -90,7 +89,7 @@ async def join(live: LiveRun) -> Viewer | None:
             if live.phase is not Phase.OVER:
                 raise
             return None
-    await asyncio.wait((live.concluded,))
+    await live.until_concluded()
     if live.phase is Phase.OVER:
         return None
     raise live.unkept or StoreError("the run's end could not be kept; try again in a moment")

@@ -13,8 +13,10 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Literal, TypeAlias
 
+from gateway.clock import Clock
 from gateway.errors import ConflictError, GatewayError, StoreError, StoreFullError, TooManyRequestsError
 from gateway.runs.live_run import LiveRun
+from gateway.runs.store_waits import soon_stored
 
 Policy: TypeAlias = Literal["reject", "enqueue", "cancel_previous"]
 
@@ -46,9 +48,15 @@ class ThreadLines:
     """`stop(run, reason)` cancels a run; `ends_unwatched(run)` says whether it ends when nobody watches it."""
 
     def __init__(
-        self, max_waiting: int, *, stop: Callable[[LiveRun, str], None], ends_unwatched: Callable[[LiveRun], bool]
+        self,
+        max_waiting: int,
+        clock: Clock,
+        *,
+        stop: Callable[[LiveRun, str], None],
+        ends_unwatched: Callable[[LiveRun], bool],
     ) -> None:
         self._max_waiting = max_waiting
+        self._clock = clock
         self._stop = stop
         self._ends_unwatched = ends_unwatched
         self._lines: dict[tuple[str, str], deque[LiveRun | _Visit]] = {}
@@ -124,7 +132,7 @@ class ThreadLines:
         line.append(live)
         if line[0] is not live:
             turn = self._turns[live] = _Turn(is_patient=False)
-            await turn.come
+            await soon_stored(self._clock, turn.come)  # those before it are told to end, which takes a second
         return False
 
     @asynccontextmanager

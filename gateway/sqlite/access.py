@@ -21,6 +21,7 @@ from gateway.sqlite.address import Address
 from gateway.sqlite.database import READERS, Database
 from gateway.sqlite.erasure import ErasureTimes
 from gateway.sqlite.group_commit import GroupCommit
+from gateway.sqlite.held_file import BusyStoreError, HoldTimes, Patience
 from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.sqlite.writes import RunLog
 
@@ -33,8 +34,8 @@ _PROBE_BYTES = 32 * 1024
 class StoreAccess:
     """The file while it is open. It belongs to the event loop that opened it.
 
-    `on_path` is called with the file's path before it is used, None for a store in memory; `on_lost` as GroupCommit
-    has it.
+    `on_path` is called with the file's path before it is used, None for a store in memory; `on_lost` and `monotonic` as
+    GroupCommit has them.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class StoreAccess:
         on_path: Callable[[Path | None], None],
         on_lost: Callable[[set[RunLog]], None],
         erasure_times: ErasureTimes,
+        monotonic: Callable[[], float],
     ) -> None:
         self._address = address
         self._on_path = on_path
         self._on_lost = on_lost
         self._erasure_times = erasure_times
+        self._monotonic = monotonic
         self._database: Database | None = None
         self._commits: GroupCommit | None = None
         self._readers: ThreadPoolExecutor | None = None
@@ -62,7 +65,14 @@ class StoreAccess:
         self._database = database
         self._turns = WorkerTurns(asyncio.get_running_loop())
         self._commits = GroupCommit(
-            database.writer, self._turns, self._on_lost, database.reserve, erasure_times=self._erasure_times
+            database.writer,
+            self._turns,
+            self._on_lost,
+            database.reserve,
+            erasure_times=self._erasure_times,
+            watch=database.watch,
+            hold_times=HoldTimes(long_seconds=self._address.max_wait_seconds),
+            monotonic=self._monotonic,
         )
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
         self._searches = SearchTurns("sqlite-search")
@@ -94,8 +104,14 @@ class StoreAccess:
         if database is None or commits is None:
             raise StoreError("the store is not open")
         if self._probe is None or self._probe.done():
-            self._probe = commits.submit(lambda connection: _probe_write(connection, database), long=True)
-        await asyncio.shield(self._probe)
+            self._probe = commits.submit(
+                lambda connection: _probe_write(connection, database), long=True, patience=Patience.NONE
+            )
+        try:
+            await asyncio.shield(self._probe)
+        except BusyStoreError:  # for a moment, as far as is known: a write would wait, and not fail
+            if commits.refuses:
+                raise
 
     def write(
         self,
@@ -106,17 +122,25 @@ class StoreAccess:
         pages: int = 2,
         long: bool = False,
         makes_room: bool = False,
+        patience: Patience = Patience.SHORT,
     ) -> Kept[Result]:
         """As GroupCommit.submit. A cancelled caller is told so only when the write is done."""
         if self._commits is None:
             raise StoreError("the store is not open")
-        return self._commits.submit(work, on_kept, on_failed, pages=pages, long=long, makes_room=makes_room)
+        return self._commits.submit(
+            work, on_kept, on_failed, pages=pages, long=long, makes_room=makes_room, patience=patience
+        )
 
     def append(self, log: RunLog, first: int, records: EventRecords) -> Kept[None]:
         """Queue a run's next events."""
         if self._commits is None:
             raise StoreError("the store is not open")
         return self._commits.append(log, first, records)
+
+    def stop_waiting(self) -> None:
+        """As GroupCommit has it."""
+        if self._commits is not None:
+            self._commits.stop_waiting()
 
     def erase(self) -> None:
         """As GroupCommit has it."""
@@ -191,6 +215,6 @@ def _go_on() -> None:
 
 def _probe_write(connection: sqlite3.Connection, database: Database) -> None:
     """Write enough to need new pages, and free them again."""
-    database.check_in_place()
+    database.watch.check()
     connection.execute("INSERT INTO write_probe (content) VALUES (zeroblob(?))", (_PROBE_BYTES,))
     connection.execute("DELETE FROM write_probe")

@@ -1,7 +1,7 @@
 """The database file: its lock, its connections, and SQLite's errors as ours.
 
-Below: address, reserve, schema. Above: group_commit, which owns `Database.writer`, and the store, whose reads use
-`reader()`.
+Below: address, reserve, file_watch, schema. Above: group_commit, which owns `Database.writer`, and the store, whose
+reads use `reader()`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from gateway.embedded_index.search_turns import SEARCHERS
 from gateway.errors import ConfigurationError, StoreError, StoreFullError
 from gateway.sqlite.address import Address
+from gateway.sqlite.file_watch import FileWatch
 from gateway.sqlite.plain_values import bind_plainly
 from gateway.sqlite.private_files import OWNER_ONLY, make_private, tighten
 from gateway.sqlite.reserve import Reserve
@@ -78,7 +79,7 @@ class Database:
 
     `writer` is for one writing thread at a time, `reader()` for any other thread. The event loop reads with
     `loop_reader`, which never waits for a lock, while it does not hold `writer`. A database in memory has no
-    `loop_reader` and no `reserve`.
+    `loop_reader` and no `reserve`. `watch` looks after the file and its write-ahead log.
     """
 
     def __init__(self, address: Address) -> None:
@@ -102,7 +103,7 @@ class Database:
                 self.loop_reader = self._connect(_LOOP_READER_PRAGMAS)
             if self.reserve is not None:
                 self.reserve.fill()
-            self._identity = None if self.path is None else _identity(self.path)
+            self.watch = FileWatch([] if self.path is None else [self.path, Path(f"{self.path}-wal")])
         except sqlite3.Error as error:
             self.close()
             raise _opening_error(self.path, error) from error
@@ -132,11 +133,6 @@ class Database:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             self._readers.put(connection)
-
-    def check_in_place(self) -> None:
-        """Raises StoreError when the file was removed or replaced: new writes would be lost when the process ends."""
-        if self.path is not None and _identity(self.path) != self._identity:
-            raise StoreError("the store's file was removed or replaced while in use; restart the gateway")
 
     def close(self) -> None:
         """Close the connections, then release the lock. Committed data stays."""
@@ -192,14 +188,6 @@ def _touch_tables(connection: sqlite3.Connection) -> None:
     names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for name in names:
         connection.execute(f'SELECT * FROM "{name}" LIMIT 1').fetchone()
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _lock(path: Path) -> int:

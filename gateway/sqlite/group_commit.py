@@ -11,8 +11,11 @@ ms, and a program that keeps flushing 8 MB to the same disk, the loop was late b
 by at most 70 (6 to 8, and 30, with all commits on the thread; 7 either way on an idle disk).
 
 The thread takes the work that may block: flushes to the disk (checkpoints, and the first commit after one, which
-restarts the log and flushes its header), large writes, and all writes while another program holds the file. After a
-commit that waited more than 20 ms it takes everything for a while (disk_pace). So a hanging disk blocks the loop once.
+restarts the log and flushes its header), and large writes. After a commit that waited more than 20 ms it takes
+everything for a while (disk_pace). So a hanging disk blocks the loop once.
+
+While another program holds the file nothing blocks: the writes stay in their order and are tried again every few
+milliseconds, until they give up (held_file).
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ import asyncio
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -31,6 +36,8 @@ from gateway.errors import StoreError
 from gateway.records import EventRecords
 from gateway.sqlite.disk_pace import DiskPace
 from gateway.sqlite.erasure import USUAL_TIMES, Erasures, ErasureTimes, Job
+from gateway.sqlite.file_watch import FileWatch
+from gateway.sqlite.held_file import NO_TIME, USUAL_HOLD_TIMES, Hold, HoldTimes, Patience
 from gateway.sqlite.reserve import Reserve
 from gateway.sqlite.transactions import HeldFileError, Transactions
 from gateway.sqlite.worker_turns import WorkerTurns
@@ -47,6 +54,11 @@ _LOOP_PAGES = 256
 # too high (writes share pages), so each is corrected by the last error, at most by this factor.
 CHECKPOINT_PAGES = 1000
 _MOST_CORRECTION = 4
+# How long it waits between two tries while the file is held, at first and at most.
+_FIRST_AGAIN_SECONDS = 0.001
+_LAST_AGAIN_SECONDS = 0.050
+_HELD = "the store is busy: another program holds its file"
+_REWRITTEN = "the store's file is being rewritten; try again in a moment"
 
 
 class GroupCommit:
@@ -54,7 +66,7 @@ class GroupCommit:
     WAL mode, and never checkpoints by itself.
 
     `on_lost` gets the runs whose events could not be stored. Later events of these runs are refused too, so that no log
-    has a gap.
+    has a gap. `watch` looks after the connection's files. `monotonic` counts `hold_times`, and the time between looks.
     """
 
     def __init__(
@@ -67,6 +79,9 @@ class GroupCommit:
         erasure_times: ErasureTimes = USUAL_TIMES,
         checkpoint_pages: int = CHECKPOINT_PAGES,
         pace: DiskPace | None = None,
+        watch: FileWatch | None = None,
+        hold_times: HoldTimes = USUAL_HOLD_TIMES,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         has_log = reserve is not None
         self._transactions = Transactions(connection, reserve)
@@ -76,6 +91,11 @@ class GroupCommit:
         self._has_log = has_log
         self._loop = asyncio.get_running_loop()
         self._pace = pace or DiskPace()
+        self._watch = watch or FileWatch(())
+        self._hold_times = hold_times
+        self._monotonic = monotonic
+        self._hold: Hold | None = None
+        self._again: asyncio.TimerHandle | None = None
         self._pending: Batch = []
         self._group: EventGroup | None = None
         self._scheduled = False
@@ -103,9 +123,12 @@ class GroupCommit:
         pages: int = 2,
         long: bool = False,
         makes_room: bool = False,
+        patience: Patience = Patience.SHORT,
     ) -> Kept[Result]:
-        """Queue a write behind everything before it. `pages`, `long` and `makes_room` as in Operation."""
-        operation = Operation(self._loop, work, on_kept, on_failed, pages=pages, long=long, makes_room=makes_room)
+        """Queue a write behind everything before it. `pages` and all after it as in Operation."""
+        operation = Operation(
+            self._loop, work, on_kept, on_failed, pages=pages, long=long, makes_room=makes_room, patience=patience
+        )
         self._pending.append(operation)
         self._hurry()
         return operation.future
@@ -122,11 +145,28 @@ class GroupCommit:
         if self._erasures is not None:
             self._erasures.note()
 
+    @property
+    def refuses(self) -> bool:
+        """Whether the file has been held for so long that new writes give up at once."""
+        return self._hold is not None and self._hold.refuses(Patience.SHORT, self._monotonic())
+
+    def stop_waiting(self) -> None:
+        """From now on writes give up when the file is held."""
+        self._hold_times = NO_TIME
+        if self._hold is not None:
+            self._hold.hurry()
+            self._give_up(self._hold)
+
     async def close(self) -> None:
-        """Write what is queued and end the thread."""
-        await asyncio.shield(self.submit(_nothing, long=True))
-        while self._with_thread:  # it may be emptying the log
+        """Write what is queued, as far as the file is not held, and end the thread."""
+        self.stop_waiting()
+        with suppress(StoreError):
             await asyncio.shield(self.submit(_nothing, long=True))
+        while self._with_thread:  # it may be emptying the log
+            with suppress(StoreError):
+                await asyncio.shield(self.submit(_nothing, long=True))
+        if self._again is not None:
+            self._again.cancel()
         if self._erasures is not None:
             self._erasures.close()
         self._jobs.put(None)
@@ -142,7 +182,7 @@ class GroupCommit:
         if self._with_thread:
             if self._erasures is not None:
                 self._erasures.give_way()
-        elif not self._scheduled:
+        elif not self._scheduled and self._hold is None:
             self._scheduled = True
             self._loop.call_soon(self._commit)
 
@@ -151,10 +191,13 @@ class GroupCommit:
         if self._with_thread:
             return
         batch = self._pending
-        if not batch:
+        if not batch and self._hold is None:
             return
         self._pending = []
         self._group = None
+        if (error := self._watch.error_if_due(self._monotonic())) is not None:
+            self._settle(batch, [error] * len(batch))
+            return
         pages = 0
         long = self._log_begins
         for operation in batch:
@@ -167,15 +210,24 @@ class GroupCommit:
         try:
             with self._pace:
                 outcomes = self._transactions.write(batch)
-        except HeldFileError:
-            self._send(partial(self._write_there, batch))
+        except HeldFileError as held:
+            self._wait(batch, held.outcomes)
             return
         self._settle(batch, outcomes)
 
     def _settle(self, batch: Batch, outcomes: list[Any]) -> None:
         """Report the outcomes, then go on."""
+        if self._hold is not None:
+            self._let_go()
+        self._report(batch, outcomes)
+        if self._has_log and self._log_pages >= self._checkpoint_pages:
+            self._send(self._checkpoint_there)
+        elif self._pending:
+            self._commit()
+
+    def _report(self, batch: Batch, outcomes: list[Any]) -> None:
         failed = self._failing
-        for operation, outcome in zip(batch, outcomes, strict=True):
+        for operation, outcome in zip(batch, outcomes, strict=False):
             if isinstance(outcome, Exception):
                 failed = True
                 operation.fail(outcome)
@@ -183,10 +235,63 @@ class GroupCommit:
                 operation.succeed(outcome)
         if failed:
             self._tell_health(outcomes)
-        if self._has_log and self._log_pages >= self._checkpoint_pages:
-            self._send(self._checkpoint_there)
-        elif self._pending:
+
+    # --- while the file is held
+
+    def _wait(self, batch: Batch, outcomes: list[Any]) -> None:
+        """Another program holds the file: what is left of the batch waits, before everything else."""
+        rest = batch[len(outcomes) :]
+        self._log_pages -= sum([operation.pages for operation in rest])
+        self._pending[:0] = rest
+        if self._group is None:
+            self._group = next((each for each in reversed(rest) if isinstance(each, EventGroup)), None)
+        if outcomes:
+            self._report(batch, outcomes)
+        if self._hold is None:
+            self._hold_on(Hold(self._monotonic(), self._hold_times, _HELD))
+        else:
+            self._give_up(self._hold)
+
+    def _hold_on(self, hold: Hold) -> None:
+        self._hold = hold
+        self._again = self._loop.call_later(_FIRST_AGAIN_SECONDS, self._try_again, _FIRST_AGAIN_SECONDS)
+
+    def _try_again(self, waited: float) -> None:
+        hold = self._hold
+        if not self._with_thread:
             self._commit()
+        elif hold is not None:
+            self._give_up(hold)
+        if hold is not None and self._hold is hold:
+            waited = min(2 * waited, _LAST_AGAIN_SECONDS)
+            self._again = self._loop.call_later(waited, self._try_again, waited)
+
+    def _give_up(self, hold: Hold) -> None:
+        """Fail the writes that do not wait any longer."""
+        now = self._monotonic()
+        if not hold.is_told and hold.refuses(Patience.SHORT, now):
+            hold.is_told = True
+            logger.warning("the store's file is held: writes wait, new ones are refused", extra={"cause": hold.message})
+        if hold.refuses(Patience.LONG, now) and not self._failing:
+            self._failing = True
+            logger.error("store cannot write", extra={"cause": hold.message})
+        waiting, self._pending = self._pending, []
+        late: Batch = []
+        for operation in waiting:
+            (late if hold.refuses(operation.patience, now) else self._pending).append(operation)
+        if self._group in late:
+            self._group = None
+        for operation in late:
+            operation.fail(hold.error())
+
+    def _let_go(self) -> None:
+        """The file is held no more."""
+        hold, self._hold = self._hold, None
+        if self._again is not None:
+            self._again.cancel()
+        if hold is not None and hold.is_told:
+            seconds = round(self._monotonic() - hold.since, 1)
+            logger.info("the store's file is held no more", extra={"seconds": seconds})
 
     def _lose(self, group: EventGroup) -> None:
         lost = set(group.runs)
@@ -200,7 +305,7 @@ class GroupCommit:
 
     def _tell_health(self, outcomes: list[Any]) -> None:
         causes = [outcome.__cause__ for outcome in outcomes if isinstance(outcome, StoreError)]
-        cause = next((cause for cause in causes if isinstance(cause, sqlite3.Error)), None)
+        cause = next((cause for cause in causes if isinstance(cause, sqlite3.Error | OSError)), None)
         if cause is not None and not self._failing:
             logger.error("store cannot write", extra={"cause": getattr(cause, "sqlite_errorname", str(cause))})
         elif cause is None and self._failing:
@@ -235,10 +340,13 @@ class GroupCommit:
     def _write_there(self, batch: Batch) -> Callable[[], None]:
         connection = self._transactions.connection
         changes = connection.total_changes
-        outcomes = self._transactions.write_with_wait(batch)
+        try:
+            conclude = partial(self._settle, batch, self._transactions.write(batch))
+        except HeldFileError as held:
+            conclude = partial(self._wait, batch, held.outcomes)
         if connection.total_changes != changes:
             self._log_begins = False
-        return partial(self._settle, batch, outcomes)
+        return conclude
 
     def _checkpoint_there(self) -> Callable[[], None]:
         pages = self._transactions.checkpoint()

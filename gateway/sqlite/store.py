@@ -40,6 +40,7 @@ from gateway.sqlite.collected_threads import CollectedThreads
 from gateway.sqlite.cursors import place_cursor, read_place, read_time, time_cursor
 from gateway.sqlite.documents import MasterKeys, SqliteDocuments
 from gateway.sqlite.erasure import USUAL_TIMES, ErasureTimes
+from gateway.sqlite.held_file import Patience
 from gateway.sqlite.tables import KeptThread, LoadedThread
 from gateway.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
 from gateway.sqlite.writes import RunLog, pages_of
@@ -89,7 +90,7 @@ class SqliteStore:
         self._runs: dict[tuple[str, str], RunLog] = {}
         self._early: set[tuple[str, str]] = set()  # runs with events that came before begin_run was committed
         keys = MasterKeys(environment.master_keys)
-        self._access = StoreAccess(address, keys.open, self._forget_runs, erasure_times)
+        self._access = StoreAccess(address, keys.open, self._forget_runs, erasure_times, environment.clock.monotonic)
         self._write, self._read, self._look = self._access.write, self._access.read, self._access.look
         self._collected = CollectedThreads(environment.thread_documents, environment.clock)
         self._documents = SqliteDocuments(self._access, environment.clock, keys, environment.on_secrets)
@@ -104,6 +105,9 @@ class SqliteStore:
 
     async def check(self) -> None:
         await self._access.check()
+
+    def stop_waiting(self) -> None:
+        self._access.stop_waiting()
 
     @property
     def documents(self) -> SqliteDocuments:
@@ -263,6 +267,7 @@ class SqliteStore:
         rewrite: Rewrite | None = None,
         records: EventRecords = NO_EVENTS,
         fork: Fork | None = None,
+        patient: bool = False,
     ) -> None:
         def work(connection: sqlite3.Connection) -> tuple[int, KeptThread]:
             if fork is not None:
@@ -285,6 +290,7 @@ class SqliteStore:
             lambda: self._cache.changed((thread.owner, thread.thread_id)),
             pages=_RUN_PAGES + _message_pages(len(thread.messages) - keep),
             long=bool(thread.collection),
+            patience=Patience.LONG if patient else Patience.SHORT,
         )
 
     def _begin_fork(self, connection: sqlite3.Connection, owner: str, fork: Fork) -> None:
@@ -301,7 +307,10 @@ class SqliteStore:
             if log is None:
                 # Not begun here, or not yet committed, or events were lost: the tables know the next number.
                 self._early.add((owner, run_id))
-                return self._write(lambda connection: run_logs.append(connection, owner, run_id, first, records))
+                return self._write(
+                    lambda connection: run_logs.append(connection, owner, run_id, first, records),
+                    patience=Patience.LONG,
+                )
             if first != log.next or not records.count:
                 raise run_logs.out_of_order(run_id, log.next, first, records)
             return self._access.append(log, first, records)
@@ -338,6 +347,7 @@ class SqliteStore:
             lambda: self._cache.changed((thread.owner, thread.thread_id)),
             pages=_RUN_PAGES + _message_pages(len(thread.messages) - keep) + pages_of(1, len(records.lines)),
             long=bool(erase or thread.collection),
+            patience=Patience.LONG,
         )
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None:

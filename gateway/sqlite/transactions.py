@@ -2,7 +2,7 @@
 
 Below: writes, reserve, database (errors). Above: group_commit, which calls this on the event loop or on the writer
 thread, never on both at once. When a batch's transaction fails, each write is tried again in its own, so that one
-failing write does not fail the others.
+failing write does not fail the others. It waits for no other program: group_commit does, between two tries.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ import sqlite3
 from typing import Any
 
 from gateway.errors import StoreFullError
-from gateway.sqlite.database import BUSY_SECONDS, store_error
+from gateway.sqlite.database import store_error
 from gateway.sqlite.reserve import Reserve
 from gateway.sqlite.writes import Operation
 
 logger = logging.getLogger(__name__)
 
-_WAIT = f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}"
-_NO_WAIT = "PRAGMA busy_timeout = 0"
 _SPARE_PAGES = 64  # beyond max_size_bytes: a deletion writes before it frees anything
 
 # It takes as much of the temporary directory, and the end of it, which gives way to nobody, about a second.
@@ -28,37 +26,39 @@ LARGEST_REBUILD_BYTES = 256 * 1024 * 1024
 
 
 class HeldFileError(Exception):
-    """Another program is writing to the file; nothing was done yet."""
+    """Another program is writing to the file. `outcomes` are those of the batch's first writes; the others were not
+    done.
+    """
+
+    def __init__(self, outcomes: list[Any]) -> None:
+        super().__init__()
+        self.outcomes = outcomes
 
 
 class Transactions:
-    """Writes with and without waiting for other programs."""
+    """Writes that never wait for other programs."""
 
     def __init__(self, connection: sqlite3.Connection, reserve: Reserve | None = None) -> None:
         """`reserve`: disk space kept for writes that free space."""
         self.connection = connection
         self.reserve = reserve
-        connection.execute(_NO_WAIT)
+        connection.execute("PRAGMA busy_timeout = 0")
 
     def write(self, batch: list[Operation[Any]]) -> list[Any]:
         """Do all of them. Gives a result or an exception for each.
 
         Raises:
-            HeldFileError: they would have to wait.
+            HeldFileError: some would have to wait.
         """
         try:
             self.connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
+            outcomes = [operation.work(self.connection) for operation in batch]
+            self.connection.execute("COMMIT")
+        except Exception as error:
+            self._roll_back()
             if _is_busy(error):
-                raise HeldFileError from error
+                raise HeldFileError([]) from None
             return self._retry(batch, error)
-        return self._fill(batch)
-
-    def write_with_wait(self, batch: list[Operation[Any]]) -> list[Any]:
-        """As `write`, but wait for other programs up to BUSY_SECONDS."""
-        self._set(_WAIT)
-        outcomes = self._write_waiting(batch)
-        self._set(_NO_WAIT)
         return outcomes
 
     def checkpoint(self) -> int:
@@ -94,43 +94,40 @@ class Transactions:
         """
         try:
             if self._value("page_count") * self._value("page_size") <= LARGEST_REBUILD_BYTES:
-                logger.debug("the store's file is being rewritten")
-                self._set("PRAGMA temp_store = FILE")
-                self.connection.execute("VACUUM")
-                logger.debug("the store's file was rewritten")
+                self.vacuum()
         except sqlite3.Error as error:  # also a damaged page, which nothing else may have read
             if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY):
                 logger.debug("the store's file is in use: it is rewritten later")
                 return False
             logger.warning("the store's file could not be rewritten", extra={"cause": error.sqlite_errorname})
-        finally:
-            self._set("PRAGMA temp_store = MEMORY")
         return True
 
-    def _write_waiting(self, batch: list[Operation[Any]]) -> list[Any]:
+    def vacuum(self) -> None:
+        """Rewrite the whole file, however large it is. Raises sqlite3.Error: the file is unchanged."""
+        logger.debug("the store's file is being rewritten")
+        self._set("PRAGMA temp_store = FILE")
         try:
-            self.connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            return self._retry(batch, error)
-        return self._fill(batch)
-
-    def _fill(self, batch: list[Operation[Any]]) -> list[Any]:
-        """The rest of a transaction that has begun."""
-        try:
-            outcomes = [operation.work(self.connection) for operation in batch]
-            self.connection.execute("COMMIT")
-        except Exception as error:
-            self._roll_back()
-            return self._retry(batch, error)
-        return outcomes
+            self.connection.execute("VACUUM")
+        finally:
+            self._set("PRAGMA temp_store = MEMORY")
+        logger.debug("the store's file was rewritten")
 
     def _retry(self, batch: list[Operation[Any]], error: Exception) -> list[Any]:
-        if len(batch) > 1:
-            return [outcome for operation in batch for outcome in self._write_waiting([operation])]
+        if len(batch) != 1:
+            return self._write_each(batch)
         outcome = store_error(error) if isinstance(error, sqlite3.Error) else error
         if isinstance(outcome, StoreFullError) and batch[0].makes_room and self.reserve is not None:
             return self._write_with_reserve(batch, self.reserve)
         return [outcome]
+
+    def _write_each(self, batch: list[Operation[Any]]) -> list[Any]:
+        outcomes: list[Any] = []
+        for operation in batch:
+            try:
+                outcomes += self.write([operation])
+            except HeldFileError:
+                raise HeldFileError(outcomes) from None
+        return outcomes
 
     def _write_with_reserve(self, batch: list[Operation[Any]], reserve: Reserve) -> list[Any]:
         """On the writer's thread, so that no other write takes the released space."""
@@ -142,22 +139,26 @@ class Transactions:
         released = reserve.release()
         self._set(f"PRAGMA max_page_count = {most + _SPARE_PAGES}")
         outcomes: list[Any] = []
-        if self._log_bytes() <= released:  # else the file would take the space at the next checkpoint
+        try:
+            if self._log_bytes() <= released:  # else the file would take the space at the next checkpoint
+                self.empty_log()
+                outcomes = self.write(batch)
+            if not outcomes or isinstance(outcomes[0], StoreFullError):
+                outcomes = self._write_without_overwriting(batch)
             self.empty_log()
-            outcomes = self._write_waiting(batch)
-        if not outcomes or isinstance(outcomes[0], StoreFullError):
-            outcomes = self._write_without_overwriting(batch)
-        self.empty_log()
-        self._set(f"PRAGMA max_page_count = {most}")
-        self.reserve = reserve
-        reserve.fill(released)
+        finally:
+            self._set(f"PRAGMA max_page_count = {most}")
+            self.reserve = reserve
+            reserve.fill(released)
         return outcomes
 
     def _write_without_overwriting(self, batch: list[Operation[Any]]) -> list[Any]:
         """Overwriting deleted data needs as much log as there is to delete; without it little is needed."""
         self._set("PRAGMA secure_delete = OFF")
-        outcomes = self._write_waiting(batch)
-        self._set("PRAGMA secure_delete = ON")
+        try:
+            outcomes = self.write(batch)
+        finally:
+            self._set("PRAGMA secure_delete = ON")
         if not isinstance(outcomes[0], Exception):
             logger.warning("no room to overwrite deleted data: it stays in the file until the file is rewritten")
         return outcomes
@@ -185,8 +186,9 @@ class Transactions:
         try:
             self.connection.execute(pragma)
         except sqlite3.Error as error:  # any real problem also fails the transaction
-            logger.debug("the store's busy timeout could not be set", exc_info=error)
+            logger.debug("a setting of the store's connection could not be changed", exc_info=error)
 
 
-def _is_busy(error: sqlite3.OperationalError) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+def _is_busy(error: Exception) -> bool:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF == sqlite3.SQLITE_BUSY

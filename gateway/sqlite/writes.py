@@ -1,6 +1,6 @@
 """Writes that wait for a commit: what each does, who waits for it, and about how many pages it changes.
 
-Below: event_log. Above: group_commit, which commits them, and the store, which makes them.
+Below: event_log, held_file. Above: group_commit, which commits them, and the store, which makes them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from gateway.clock import Kept
 from gateway.records import EventRecords
 from gateway.sqlite.event_log import EventRow, insert_events
+from gateway.sqlite.held_file import Patience
 
 Result = TypeVar("Result")
 
@@ -24,14 +25,14 @@ _ROW_PAGES = 2
 
 class Operation(Generic[Result]):
     """One write. `work` runs inside a transaction, on the event loop or on the writer thread; perhaps twice, if the
-    first transaction fails.
+    first transaction fails. `patience`: how long it waits while the file is held.
 
     `pages` is about how many pages it changes at most. `long`: it may take long, so the event loop does not run it.
     `makes_room` (implies `long`): it frees more than it takes, so it may use the reserve. `on_kept` and `on_failed` run
     on the event loop, in the order of the operations, before waiting callers go on.
     """
 
-    __slots__ = ("future", "long", "makes_room", "on_failed", "on_kept", "pages", "work")
+    __slots__ = ("future", "long", "makes_room", "on_failed", "on_kept", "pages", "patience", "work")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Operation(Generic[Result]):
         pages: int = _ROW_PAGES,
         long: bool = False,
         makes_room: bool = False,
+        patience: Patience = Patience.SHORT,
     ) -> None:
         self.work = work
         self.on_kept = on_kept
@@ -50,6 +52,7 @@ class Operation(Generic[Result]):
         self.pages = pages
         self.long = long or makes_room
         self.makes_room = makes_room
+        self.patience = patience
         self.future: Kept[Result] = Kept(loop=loop)
 
     def succeed(self, result: Result) -> None:
@@ -98,7 +101,7 @@ class EventGroup(Operation[None]):
     def __init__(self, loop: asyncio.AbstractEventLoop, on_lost: Callable[[EventGroup], None]) -> None:
         self.runs: dict[RunLog, _Row] = {}
         self._on_lost = on_lost
-        super().__init__(loop, partial(_insert, self.runs), pages=0)
+        super().__init__(loop, partial(_insert, self.runs), pages=0, patience=Patience.LONG)
 
     def add(self, run: RunLog, first: int, records: EventRecords) -> None:
         row = self.runs.get(run)

@@ -1,0 +1,31 @@
+"""How long a request waits for what a run has not stored yet.
+
+Below: clock, errors. Above: live_run, thread_queue, replay. A run waits longer for a store that another program holds
+(see Store); somebody who is to be answered does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from gateway.clock import Clock, Deadline, DeadlineError
+from gateway.errors import StoreError
+
+_SECONDS = 5.0
+
+
+async def soon_stored(clock: Clock, stored: Awaitable[object]) -> None:
+    """Wait for it, and cancel it when the time is over.
+
+    Raises:
+        StoreError: it takes too long.
+    """
+    deadline = Deadline(clock, _SECONDS)
+    try:
+        with deadline:
+            await stored
+    except DeadlineError as error:
+        message = "what was said on the thread so far is not stored yet: the store is busy; try again in a moment"
+        raise StoreError(message) from error
+    finally:
+        deadline.close()
