@@ -303,6 +303,8 @@ def _call(item: JsonValue, at: str) -> ToolCall:
     call_id, function = item["id"], item["function"]
     if type(call_id) is not str or not call_id:
         raise wrong("Tool call must have an id", f"{at}/id", "give it the id that its result names")
+    if item.get("type") == "":
+        raise wrong("Tool call must have a type", f"{at}/type", "write 'function', or leave it out")
     if not isinstance(function, dict) or "name" not in function or "arguments" not in function:
         message = "ToolFunction must have 'name' and 'arguments' fields"
         raise wrong(message, f"{at}/function", "name the tool, and give its arguments as JSON text", code=INVALID_FORM)

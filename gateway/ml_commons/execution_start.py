@@ -74,7 +74,7 @@ async def start_execution(
             kind = agent_form(agent.about)
             execution = read_execution(body, kind.parameters)
             _check_media(agent, execution)
-            selected = await _selected(agent, execution)
+            wishes = _wishes(execution, await _selected(agent, execution), owns_agent=agent.owner == caller.owner)
     except NotFoundError as error:
         raise NotFoundError(f"Failed to find agent with the provided agent id: {agent_id}", code=error.code) from None
     found = await _messages(environment, caller, execution)
@@ -98,7 +98,7 @@ async def start_execution(
         origin=ORIGIN,
         request=form.remembered,
         collection=container_id,
-        wishes=_wishes(execution, selected),
+        wishes=wishes,
         names=_NAMES,
     )
     viewer = await environment.start(caller, agent_id, given, from_first=True)
@@ -125,11 +125,15 @@ async def _container_id(
     return container_id
 
 
-def _wishes(execution: Execution, selected: tuple[str, ...] | None) -> RunWishes:
+def _wishes(execution: Execution, selected: tuple[str, ...] | None, *, owns_agent: bool) -> RunWishes:
+    """What the request wishes of its run. Its system prompt takes the place of the agent's where the caller made the
+    agent; to that of somebody else it is added, as a client's words.
+    """
     parameters = execution.parameters
     return RunWishes(
         options=parameters.options,
-        instructions=parameters.system_prompt,
+        system_prompt=parameters.system_prompt if owns_agent else "",
+        instructions="" if owns_agent else parameters.system_prompt,
         tools=selected,
         limits=WishedLimits(parameters.max_iteration, max_earlier_messages=parameters.history_limit),
         on_concurrent_run="enqueue",

@@ -61,6 +61,7 @@ _STATES: Mapping[RunStatus, str] = MappingProxyType(
 )
 _UNDER_WAY: Final = ("CREATED", "RUNNING")
 _AT_ONCE: Final = 1000
+_NAMED: Final = ("memory_id", "parent_interaction_id")
 _DELETED: Final = "its memory or its run was deleted"
 
 
@@ -146,14 +147,14 @@ class Tasks:
         try:
             record = await self._environment.run(caller, str(before["run_id"]))
         except NotFoundError:
-            task, thread_id = {**before, **_failed(_DELETED)}, None
+            task, thread_id = {**before, **_failed(_DELETED, before)}, None
         else:
-            task, thread_id = {**before, **await self._what_became(caller, record)}, record.thread_id
+            task, thread_id = {**before, **await self._what_became(caller, record, before)}, record.thread_id
         if task != before and not is_over:
             await self._keep(caller, found, task, thread_id)
         return task
 
-    async def _what_became(self, caller: Caller, record: RunRecord) -> JsonObject:
+    async def _what_became(self, caller: Caller, record: RunRecord, before: JsonObject) -> JsonObject:
         changed_at = record.finished_at or record.started_at or record.created_at
         now: JsonObject = {"state": _STATES[record.status], "last_update_time": milliseconds(changed_at)}
         if not record.status.ended:
@@ -163,7 +164,7 @@ class Tasks:
         except (StoreError, UnavailableError):  # it passes
             raise
         except GatewayError as error:
-            return {**_failed(error.message), **now}
+            return {**_failed(error.message, before), **now}
 
     async def _answer(self, caller: Caller, record: RunRecord) -> JsonObject:
         """What the run answered. Raises GatewayError, also where the run failed."""
@@ -194,5 +195,8 @@ def _documents(environment: ProtocolEnvironment, caller: Caller) -> OwnedDocumen
     return environment.documents(caller, counted=False)  # its run was counted
 
 
-def _failed(message: str) -> JsonObject:
-    return {"state": "FAILED", "response": {"error_message": message}, "error": message}
+def _failed(message: str, before: JsonObject) -> JsonObject:
+    """What a task has that failed, with the memory that it named before."""
+    said = before.get("response")
+    named: JsonObject = {name: said[name] for name in _NAMED if name in said} if isinstance(said, dict) else {}
+    return {"state": "FAILED", "response": {**named, "error_message": message}, "error": message}

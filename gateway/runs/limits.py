@@ -176,7 +176,7 @@ def _new_things(
 
 def _wished_things(wishes: RunWishes, names: InputNames) -> Iterator[_Thing]:
     form = wishes.options.response_format
-    yield _Thing(f"/{names.instructions}", "the instructions", _size((wishes.instructions,)))
+    yield _Thing(f"/{names.instructions}", "the instructions", _size((wishes.instructions, wishes.system_prompt)))
     yield _Thing(f"/{names.stop}", "what the answer stops at", _size(wishes.options.stop or ()))
     if form is not None:
         schema = 0 if form.schema is None else _json_size(form.schema)

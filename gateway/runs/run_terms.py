@@ -140,6 +140,7 @@ def _merged(definition: AgentDefinition, wishes: RunWishes) -> AgentDefinition:
         budgets=_budgets(wishes.limits, definition.budgets),
         context=_context(wishes.limits, definition.context),
         on_concurrent_run=wishes.on_concurrent_run or definition.on_concurrent_run,
+        system_prompt=wishes.system_prompt or definition.system_prompt,
     )
 
 

@@ -60,7 +60,8 @@ class RunWishes:
     `tool_choice` concerns the request's own tools: which of them the first answer has to call, or that none is to be
     called in the whole run. `instructions` are told the model as a client's system message is. `tools` are the backend
     tools that the model may call, by name; None: all. `detached`: the run goes on when nobody watches it. `model`: the
-    id of the model that answers in place of the agent's; one that the agent does not allow is ignored.
+    id of the model that answers in place of the agent's; one that the agent does not allow is ignored. `system_prompt`
+    takes the place of the agent's, if it is not empty: a wish of the agent's owner alone.
     """
 
     options: GenerationOptions = NO_OPTIONS
@@ -71,6 +72,7 @@ class RunWishes:
     detached: bool = False
     on_concurrent_run: ConcurrentRuns | None = None
     model: str = ""
+    system_prompt: str = ""
 
     @property
     def lockable(self) -> tuple[str, ...]:

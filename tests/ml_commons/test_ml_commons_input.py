@@ -188,6 +188,11 @@ def test_a_medium_needs_a_whole_source(block: Any, message: str) -> None:
             "Tool call must have an id",
             INVALID_INPUT,
         ),
+        (
+            {"role": "assistant", "toolCalls": [{"id": "c", "type": "", "function": {"name": "t", "arguments": ""}}]},
+            "Tool call must have a type",
+            INVALID_INPUT,
+        ),
         ({"role": "assistant", "content": said("a")}, "Last message must be from role 'user' or 'tool'", INVALID_INPUT),
     ],
 )

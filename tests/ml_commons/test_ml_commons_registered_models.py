@@ -123,6 +123,28 @@ async def test_parameters_of_the_agent_win_over_those_of_the_model(tmp_path: Pat
     assert "_llm_interface" not in request
 
 
+async def test_an_owners_system_prompt_takes_the_place_of_the_agents_and_that_of_others_is_added(
+    tmp_path: Path,
+) -> None:
+    async with chat_server() as chat:
+        model = block("openai/v1/chat/completions", "gpt-4o", chat.endpoint, {"openai_api_key": "sk"})
+        configured = {"id": "configured", "model": {**model, "model_parameters": {}}, "system_prompt": "The file's."}
+        keys = [{"name": name, "key": f"{name}-0123456789abcdef"} for name in ("alice", "bob")]
+        async with ml_gateway(tmp_path, [configured], server={"api_keys": keys}) as ml:
+            alice, bob = ({"headers": {"authorization": f"Bearer {key['key']}"}} for key in keys)
+            own = {"name": "Own", "model": model, "parameters": {"system_prompt": "Own."}, "access_mode": "public"}
+            agent_id = await ml.register(own, **alice)
+            asked = {"input": "hi", "parameters": {"system_prompt": "Asked."}}
+            for path, caller in ((agent_id, alice), (agent_id, bob), ("configured", alice)):
+                chat.answers(completion("hi"))
+                assert (await ml.call("POST", f"/agents/{path}/_execute", asked, **caller))[0] == 200
+    told = [request.json["messages"] for request in chat.requests]
+    assert told[0][0] == {"role": "system", "content": "Asked."}
+    assert not any("Own." in str(message) for message in told[0])
+    for messages, prompt in ((told[1], "Own."), (told[2], "The file's.")):
+        assert (prompt in messages[0]["content"], "Asked." in str(messages)) == (True, True)
+
+
 async def test_what_is_no_option_is_sent_unchanged(tmp_path: Path) -> None:
     async with chat_server() as chat, ml_gateway(tmp_path) as ml:
         chat.answers(completion("hi"))

@@ -144,7 +144,10 @@ async def test_an_execution_that_failed_says_why_in_its_task(tmp_path: Path) -> 
     async with ml_gateway(tmp_path, [FAILS]) as ml:
         task = await until_state(ml, await async_execution(ml, "fails", {"input": "hi"}), "FAILED")
         assert task["error"]
-        assert task["response"] == {"error_message": task["error"]}
+        assert task["response"].pop("error_message") == task["error"]
+        memory_id = task["response"]["memory_id"]
+        assert (await ml.http.get(f"{P}/memory/{memory_id}")).json()["memory_id"] == memory_id
+        assert task["response"].keys() == {"memory_id", "parent_interaction_id"}
 
 
 async def test_callers_without_a_key_of_an_open_gateway_do_not_read_why_a_model_failed(tmp_path: Path) -> None:
@@ -253,4 +256,4 @@ async def test_a_task_tells_of_a_kill_after_the_restart(tmp_path: Path) -> None:
         [hit] = found.json()["hits"]["hits"]
         assert hit["_id"] == task_id
         task = (await http.get(f"{P}/tasks/{task_id}")).json()
-        assert (task["state"], task["response"]) == ("FAILED", {"error_message": task["error"]})
+        assert (task["state"], task["response"]["error_message"]) == ("FAILED", task["error"])
