@@ -266,13 +266,19 @@ class NumberedEvent:
     at: float | None = field(default=None, compare=False)
 
 
+DOCUMENTS_AT_ONCE = 100
+"""So many documents of a thread are written in one transaction at most."""
+
+
 class ThreadDocuments(Protocol):
     """What is searched of threads in a collection: a document for the thread, and one for each message that its current
     version shows. They belong to the thread's owner and are deleted with the thread.
 
     The store writes them in the transaction that writes the message, the thread's own in the one that gives it its
-    collection, unless it has one. A message that is not in the current version any more has no document any more; where
-    a message changes, or its number, its document is made anew. A document that cannot be made or stored is left out.
+    collection, unless it has one. Where one write changes more than DOCUMENTS_AT_ONCE of them, they follow a slice at a
+    time, so that others can write meanwhile: whoever wrote is told when all are there, and after a crash `remove_logs`
+    makes the rest. A message that is not in the current version any more has no document any more; where a message
+    changes, or its number, its document is made anew. A document that cannot be made or stored is left out.
     Both kinds have `own_ids`; a thread's document has the thread's id. The methods are pure, and may be called in
     another thread.
     """
@@ -285,12 +291,12 @@ class ThreadDocuments(Protocol):
 
     def of_thread(self, thread: ThreadSummary) -> JsonObject: ...
 
-    def of_message(
-        self, thread: ThreadSummary, message: Message, number: int, at: float
-    ) -> tuple[str, JsonObject] | None:
-        """The document's id, which depends on the ids of the thread and the message alone, and its body. None: it has
-        none. `number` is its place in the thread, from 0; `at`: when it came (see Store.message_times), or when the
-        thread was made where that is not known.
+    def id_of(self, thread_id: str, message_id: str) -> str:
+        """The id of a message's document."""
+
+    def of_message(self, thread: ThreadSummary, message: Message, number: int, at: float) -> JsonObject | None:
+        """A message's document; None: it has none. `number` is its place in the thread, from 0; `at`: when it came (see
+        Store.message_times), or when the thread was made where that is not known.
         """
 
 

@@ -33,16 +33,17 @@ class CollectedWords:
             raise ValueError("no title")
         return {"title": thread.title, "collection": thread.collection, "metadata": thread.metadata}
 
-    def of_message(
-        self, thread: ThreadSummary, message: Message, number: int, at: float
-    ) -> tuple[str, JsonObject] | None:
+    def id_of(self, thread_id: str, message_id: str) -> str:
+        return document_id(thread_id, message_id)
+
+    def of_message(self, thread: ThreadSummary, message: Message, number: int, at: float) -> JsonObject | None:
         if message.text == "nothing":
             return None
         if message.text == "fails":
             raise ValueError("no words")
         text = " ".join(map(str, range(11_000))) if message.text == "too long" else message.text
         body: JsonObject = {"text": text, "number": "x" if text == "misfit" else number, "thread": thread.thread_id}
-        return document_id(thread.thread_id, message.id), {**body, "collection": thread.collection, "at": at}
+        return {**body, "collection": thread.collection, "at": at}
 
 
 def document_id(thread_id: str, message_id: str) -> str:

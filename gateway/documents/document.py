@@ -1,16 +1,17 @@
 """What a document and a kind of them is, and what a store of them promises: `Store.documents`.
 
 A document is a JSON object with an id and an owner. A kind says which of its members are searched and which are sealed.
-Below: messages. Above: the store. All times are Unix seconds.
+Below: messages, query_dsl. Above: the store. All times are Unix seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.messages import JsonObject
+from gateway.query_dsl.field_mapping import FieldType, field_types
 
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 MAX_ENTRIES = 10_000
@@ -28,13 +29,18 @@ class DocumentKind:
     `properties` are the searched fields, in the form of `properties` in an OpenSearch mapping. Other members are stored
     and not searched; no field is added dynamically. When `properties` change, stored documents are indexed again.
     `sealed` are JSON pointers (RFC 6901) to the members that are stored encrypted; `*` stands for every member or item.
-    Ids are unique over all owners. With `own_ids` each owner has its own ids; such documents cannot be public.
+    `types` are the searched fields by their paths. Ids are unique over all owners. With `own_ids` each owner has its
+    own ids; such documents cannot be public.
     """
 
     name: str
     properties: Mapping[str, Any]
     sealed: tuple[str, ...] = ()
     own_ids: bool = False
+    types: Mapping[str, FieldType] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", field_types(self.properties))
 
 
 @dataclass(frozen=True, slots=True)

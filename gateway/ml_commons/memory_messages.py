@@ -54,10 +54,12 @@ class ThreadsAsMemory:
         _, document = new_session({"summary": thread.title, "namespace": {**agent}}, place)
         return document
 
-    def of_message(
-        self, thread: ThreadSummary, message: Message, number: int, at: float
-    ) -> tuple[str, JsonObject] | None:
-        """The id and the document of a message; None for reasoning, which is not part of what is remembered."""
+    def id_of(self, thread_id: str, message_id: str) -> str:
+        """The id of a message's document."""
+        return document_id(thread_id, message_id)
+
+    def of_message(self, thread: ThreadSummary, message: Message, number: int, at: float) -> JsonObject | None:
+        """The document of a message; None for reasoning, which is not part of what is remembered."""
         if message.role == "reasoning":
             return None
         said = _said_of(message)
@@ -82,7 +84,7 @@ class ThreadsAsMemory:
                 MESSAGE: message.id,
             }
         )
-        return document_id(thread.thread_id, message.id), {**document, **_times_of(message)}
+        return {**document, **_times_of(message)}
 
 
 def document_id(thread_id: str, message_id: str) -> str:

@@ -1,7 +1,8 @@
 """Writes threads, and in the same transaction the documents of those that are in a collection.
 
 Below: tables, summary_rows, document_rows. Above: the store. Every method is called within a transaction. A thread
-without a collection costs no statement more.
+without a collection costs no statement more. Where many documents change, the transaction only notes which (the table
+`late_documents`), and the store has them written a slice at a time.
 """
 
 from __future__ import annotations
@@ -18,16 +19,20 @@ from gateway.messages import JsonObject, Message
 from gateway.records import decode_message, dump_json
 from gateway.sqlite import document_rows, summary_rows, tables, version_rows
 from gateway.sqlite.document_rows import NewDocument, searched_in
-from gateway.sqlite.message_rows import read_records
+from gateway.sqlite.message_rows import NOBODY, read_records
 from gateway.sqlite.row_values import from_text, to_text
 from gateway.sqlite.spans import cut
 from gateway.sqlite.tables import KeptThread
 from gateway.sqlite.version_rows import layout_of
-from gateway.store import Thread, ThreadChange, ThreadDocuments, ThreadSummary
+from gateway.store import DOCUMENTS_AT_ONCE, Thread, ThreadChange, ThreadDocuments, ThreadSummary
 
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+
+_SLICE = 50  # some 20 ms
+_GONE = -1
+_LATE = "SELECT number, message FROM late_documents WHERE thread = ? ORDER BY number LIMIT ?"
 
 
 class _Documented(NamedTuple):
@@ -46,6 +51,7 @@ class CollectedThreads:
     def __init__(self, documents: ThreadDocuments | None, clock: Clock) -> None:
         self._documents = documents
         self._clock = clock
+        self._late: set[tuple[str, str]] = set()
 
     def write_thread(
         self,
@@ -55,14 +61,17 @@ class CollectedThreads:
         rewrite: Rewrite | None = None,
         *,
         replaces: bool = False,
+        at_once: bool = False,
     ) -> KeptThread:
-        """As tables.write_thread. `replaces`: what is stored behind `keep` may be replaced even without a `rewrite`."""
+        """As tables.write_thread. `replaces`: what is stored behind `keep` may be replaced even without a `rewrite`.
+        `at_once`: all documents are written in this transaction.
+        """
         before = _Documented(first=keep)  # a thread may have got its collection since `thread` was read
         if thread.collection or rewrite is not None or replaces:
             before = self._before(connection, thread, keep, rewrite)
         kept = tables.write_thread(connection, thread, keep, rewrite)
         if kept.collection:
-            self._follow(connection, thread.owner, thread.thread_id, before, thread.messages)
+            self._follow(connection, thread.owner, thread.thread_id, before, thread.messages, at_once=at_once)
         return kept
 
     def create_thread(self, connection: sqlite3.Connection, thread: Thread, metadata: JsonObject) -> KeptThread:
@@ -131,8 +140,12 @@ class CollectedThreads:
         thread_id: str,
         before: _Documented,
         messages: Sequence[Message],
+        *,
+        at_once: bool = False,
     ) -> None:
-        """Make the documents of a thread what they are to be, now that it has these messages."""
+        """Make the documents of a thread what they are to be, now that it has these messages; or note which are to be
+        made, if they are many.
+        """
         thread = summary_rows.read_summary(connection, owner, thread_id)
         if self._documents is None or thread is None:
             return
@@ -141,17 +154,83 @@ class CollectedThreads:
             self._put_thread(connection, thread)
         gone = {message.id: (number, message) for number, message in enumerate(before.messages)}
         fresh: list[tuple[int, Message]] = []
-        for place in enumerate(messages[before.first :], before.first):
-            if stays and gone.get(place[1].id) == place:
-                del gone[place[1].id]
-            else:
+        for place in enumerate(messages[before.first :], before.first) if thread.collection else ():
+            known = gone.pop(place[1].id, None)
+            if not (stays and known == place):
                 fresh.append(place)
-        for number, message in gone.values():
-            if (found := self._of_message(thread, message, number, thread.created_at)) is not None:
-                document_rows.delete(connection, self._documents.message_kind, found[0], owner, None)
-        times = version_rows.read_message_times(connection, owner, thread_id, before.first) if fresh else []
+        if not (gone or fresh):
+            return
+        key = tables.find_thread(connection, owner, thread_id)
+        assert key is not None, "its summary was read"
+        late = [(key, _GONE, to_text(message_id)) for message_id in gone]
+        late += [(key, number, to_text(message.id)) for number, message in fresh]
+        _forget(connection, late)
+        if len(late) > DOCUMENTS_AT_ONCE and not at_once:
+            connection.executemany("INSERT INTO late_documents (thread, number, message) VALUES (?, ?, ?)", late)
+            self._late.add((owner, thread_id))
+            return
+        self._document(connection, thread, list(gone), fresh)
+
+    def is_late(self, owner: str, thread_id: str) -> bool:
+        """Whether documents of the thread are still to be written, by `catch_up`."""
+        return (owner, thread_id) in self._late
+
+    def catch_up(self, connection: sqlite3.Connection, owner: str, thread_id: str) -> None:
+        """Write a slice of a thread's documents that are late."""
+        key = tables.find_thread(connection, owner, thread_id)
+        if key is None or not self._slice(connection, key):
+            self._late.discard((owner, thread_id))
+
+    def catch_up_any(self, connection: sqlite3.Connection) -> bool:
+        """Write a slice of any documents that are late: a crash left them. Gives whether there may be more."""
+        row = connection.execute("SELECT thread FROM late_documents LIMIT 1").fetchone()
+        if row is not None and not self._slice(connection, row[0]):
+            connection.execute("DELETE FROM late_documents WHERE thread = ?", row)
+        return row is not None
+
+    def _slice(self, connection: sqlite3.Connection, key: int) -> bool:
+        """Write a slice of the thread's late documents. Gives whether there were any that could be written."""
+        named = connection.execute("SELECT owner, id FROM threads WHERE key = ?", (key,)).fetchone()
+        if named is None or named[0] == NOBODY or self._documents is None:
+            return False
+        rows = connection.execute(_LATE, (key, _SLICE)).fetchall()
+        if not rows:
+            return False
+        owner, thread_id = map(from_text, named)
+        thread = summary_rows.read_summary(connection, owner, thread_id)
+        assert thread is not None, "it has a row"
+        gone = [from_text(message_id) for number, message_id in rows if number == _GONE]
+        first = max(0, rows[len(gone)][0]) if len(gone) < len(rows) else 0
+        wanted = {number: message_id for number, message_id in rows[len(gone) :] if number < first + _SLICE}
+        shown = tables.read_messages(connection, owner, thread_id, _SLICE, first) if wanted else []
+        fresh = [
+            (number, message)
+            for number, message in enumerate(shown, first)
+            if wanted.get(number) == to_text(message.id)
+        ]
+        self._document(connection, thread, gone, fresh if thread.collection else [])
+        done = [(key, number, message_id) for number, message_id in rows if number in wanted or number == _GONE]
+        connection.executemany("DELETE FROM late_documents WHERE thread = ? AND number = ? AND message = ?", done)
+        return True
+
+    def _document(
+        self,
+        connection: sqlite3.Connection,
+        thread: ThreadSummary,
+        gone: Sequence[str],
+        fresh: Sequence[tuple[int, Message]],
+    ) -> None:
+        """Delete the documents of these messages, and write those of the others, which have these numbers."""
+        assert self._documents is not None, "whoever calls has looked"
+        for message_id in gone:
+            self._delete_message(connection, thread, message_id)
+        if not fresh:
+            return
+        first = fresh[0][0]
+        count = fresh[-1][0] + 1 - first
+        times = version_rows.read_message_times(connection, thread.owner, thread.thread_id, first, count)
         for number, message in fresh:
-            at = times[number - before.first]
+            at = times[number - first]
             self._put_message(connection, thread, message, number, thread.created_at if at is None else at)
 
     def _put_thread(self, connection: sqlite3.Connection, thread: ThreadSummary) -> None:
@@ -172,25 +251,30 @@ class CollectedThreads:
         self, connection: sqlite3.Connection, thread: ThreadSummary, message: Message, number: int, at: float
     ) -> None:
         assert self._documents is not None, "whoever calls has looked"
-        kind = self._documents.message_kind
-        if (found := self._of_message(thread, message, number, at)) is None:
-            return
+        kind, document_id = self._documents.message_kind, self._documents.id_of(thread.thread_id, message.id)
+        new = None
         try:
-            new = _new_document(kind, found[0], thread, found[1])
+            if (body := self._documents.of_message(thread, message, number, at)) is not None:
+                new = _new_document(kind, document_id, thread, body)
         except Exception:
             logger.exception("a message gets no document", extra={"thread_id": thread.thread_id})
-            return
-        document_rows.put(connection, kind, new, None, self._clock.now())
+        if new is None:
+            self._delete_message(connection, thread, message.id)
+        else:
+            document_rows.put(connection, kind, new, None, self._clock.now())
 
-    def _of_message(
-        self, thread: ThreadSummary, message: Message, number: int, at: float
-    ) -> tuple[str, JsonObject] | None:
+    def _delete_message(self, connection: sqlite3.Connection, thread: ThreadSummary, message_id: str) -> None:
         assert self._documents is not None, "whoever calls has looked"
-        try:
-            return self._documents.of_message(thread, message, number, at)
-        except Exception:
-            logger.exception("a message gets no document", extra={"thread_id": thread.thread_id})
-            return None
+        document_id = self._documents.id_of(thread.thread_id, message_id)
+        document_rows.delete(connection, self._documents.message_kind, document_id, thread.owner, None)
+
+
+def _forget(connection: sqlite3.Connection, late: Sequence[tuple[int, int, str | bytes]]) -> None:
+    """These messages of one thread get other documents than those that are late, if any are."""
+    if connection.execute("SELECT 1 FROM late_documents WHERE thread = ? LIMIT 1", late[0][:1]).fetchone() is not None:
+        connection.executemany(
+            "DELETE FROM late_documents WHERE thread = ? AND message = ?", [(key, message) for key, _, message in late]
+        )
 
 
 def _new_document(kind: DocumentKind, document_id: str, thread: ThreadSummary, body: JsonObject) -> NewDocument:

@@ -98,7 +98,7 @@ def searched_in(kind: DocumentKind, source: bytes) -> SearchedObject:
         raise TooLargeError(f"the {kind.name} has {len(source)} bytes; at most {MAX_DOCUMENT_BYTES} are stored")
     bounds: dict[str, Any] = {"most_values": MAX_ENTRIES, "longest": MAX_TEXT_CHARACTERS}
     try:
-        searched = searched_object(load_json(source), field_types(kind.properties), **bounds)  # as when it is removed
+        searched = searched_object(load_json(source), kind.types, **bounds)  # as when it is removed
     except TooMuchSearchedError as error:
         raise TooLargeError(f"the {kind.name} is too large to be searched: {error}") from error
     if has_more_entries(searched, MAX_ENTRIES):
@@ -155,7 +155,7 @@ def put(
         ),
     )
     version = added.lastrowid or 0
-    fields = add_fields(connection, index, field_types(kind.properties))
+    fields = add_fields(connection, index, kind.types)
     add_entries(connection, index, fields, version, new.searched)
     stored_bytes.count(connection, new.owner, len(new.source) + len(new.sealed or b""))
     return version
@@ -224,7 +224,7 @@ def search(connection: sqlite3.Connection, kind: DocumentKind, body: JsonObject,
         StaleIndexError: they have to be indexed again before.
     """
     asked = parse_search_body(body)
-    types, seen = field_types(kind.properties), _seen_indices(connection, kind, owner)
+    types, seen = kind.types, _seen_indices(connection, kind, owner)
     if any(searched != _searched_by(kind) for _, _, searched in seen):
         raise StaleIndexError
     indices = {index: public for index, public, _ in seen}
@@ -359,7 +359,7 @@ def _index(connection: sqlite3.Connection, kind: DocumentKind, owner: str, *, pu
 
 def _reindex(connection: sqlite3.Connection, kind: DocumentKind, index: int) -> None:
     (before,) = connection.execute("SELECT searched FROM document_indices WHERE id = ?", (index,)).fetchone()
-    searched, types = _searched_by(kind), field_types(kind.properties)
+    searched, types = _searched_by(kind), kind.types
     if before == searched:
         return
     for table in ("words", "field_values"):

@@ -229,10 +229,25 @@ _WAITING_MESSAGES: Migration = (
     "CREATE INDEX runs_with_messages ON runs (key) WHERE waiting_messages IS NOT NULL",
 )
 
+# Documents of messages that are still to be written, see collected_threads: a message's number, or -1 where its
+# document is to go.
+_LATE_DOCUMENTS: Migration = (
+    """
+    CREATE TABLE late_documents (
+        thread INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        message TEXT NOT NULL,
+        PRIMARY KEY (thread, number, message)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX late_documents_by_message ON late_documents (thread, message)",
+)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
     *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS, _VERSIONS),
     *(_COLLECTIONS, _MESSAGE_TIMES, _PAUSED_THREADS, _LISTED_RUNS, _WAITING_MESSAGES),
+    _LATE_DOCUMENTS,
 )
 
 

@@ -168,6 +168,7 @@ class SqliteStore:
             return self._collected.create_thread(connection, thread, metadata)
 
         await self._write_thread(thread, 0, work)
+        await self._catch_up(thread.owner, thread.thread_id)
 
     async def write_thread(self, thread: Thread, *, keep: int, rewrite: Rewrite | None = None) -> None:
         def work(connection: sqlite3.Connection) -> KeptThread:
@@ -176,6 +177,7 @@ class SqliteStore:
             return self._collected.write_thread(connection, thread, keep, rewrite, replaces=True)
 
         kept = await self._write_thread(thread, keep, work)
+        await self._catch_up(thread.owner, thread.thread_id)
         if kept.has_lost:
             await self._remove_deleted()
 
@@ -185,7 +187,9 @@ class SqliteStore:
 
         if isinstance(change.collection, Absent):
             return await self._write_to((owner, thread_id), work)
-        return await self._change(owner, thread_id, work)
+        changed = await self._change(owner, thread_id, work)
+        await self._catch_up(owner, thread_id)
+        return changed
 
     async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
         self._forget_runs({log for key, log in self._runs.items() if key[0] == owner and log.thread_id == thread_id})
@@ -208,9 +212,11 @@ class SqliteStore:
         return await self._read(lambda connection: tables.read_version(connection, owner, thread_id, version))
 
     async def select_version(self, owner: str, thread_id: str, version: int) -> bool:
-        return await self._change(
+        selected = await self._change(
             owner, thread_id, lambda connection: tables.select_version(connection, owner, thread_id, version)
         )
+        await self._catch_up(owner, thread_id)
+        return selected
 
     async def delete_version(self, owner: str, thread_id: str, version: int, due: Sequence[DueDeletion] = ()) -> bool:
         deleted = await self._write(
@@ -224,11 +230,13 @@ class SqliteStore:
         return await self._read(lambda connection: version_rows.read_states(connection, owner, thread_id))
 
     async def fork_thread(self, owner: str, thread_id: str, fork: Thread) -> bool:
-        return await self._write_to(
+        forked = await self._write_to(
             (fork.owner, fork.thread_id),
             lambda connection: self._collected.fork_thread(connection, owner, thread_id, fork),
             long=bool(fork.collection),
         )
+        await self._catch_up(fork.owner, fork.thread_id)
+        return forked
 
     async def idle_visitor_threads(self, *, before: float, limit: int) -> list[tuple[str, str]]:
         return await self._read(lambda connection: tables.read_idle_visitors(connection, before, limit))
@@ -292,6 +300,9 @@ class SqliteStore:
             long=bool(thread.collection),
             patience=Patience.LONG if patient else Patience.SHORT,
         )
+        await self._catch_up(thread.owner, thread.thread_id)
+        if fork is not None:
+            await self._catch_up(fork.thread.owner, fork.thread.thread_id)
 
     def _begin_fork(self, connection: sqlite3.Connection, owner: str, fork: Fork) -> None:
         if not self._collected.fork_thread(connection, owner, fork.of, fork.thread, fork.version, fork.start):
@@ -332,7 +343,7 @@ class SqliteStore:
             if erase:
                 event_log.erase_words(connection, key, erase)
             stored_bytes.count_log(connection, run.owner, key)
-            return self._collected.write_thread(connection, thread, keep)
+            return self._collected.write_thread(connection, thread, keep, at_once=True)
 
         def kept(written: KeptThread) -> None:
             self._thread_written(thread, keep, written)
@@ -430,6 +441,8 @@ class SqliteStore:
             removed += forgotten
             await self._sweep()
         swept = await self._sweep()  # rows of a thread that was deleted just before a kill -9
+        while await self._write(self._collected.catch_up_any, long=True):  # as far as one was killed before
+            pass
         if removed or swept:
             self._access.erase()
         await self._access.fill_reserve()
@@ -437,6 +450,14 @@ class SqliteStore:
 
     async def keep_secret(self, name: str, fresh: bytes) -> bytes:
         return await self._write(lambda connection: tables.keep_secret(connection, name, fresh))
+
+    async def _catch_up(self, owner: str, thread_id: str) -> None:
+        """Write the documents that a write of the thread has left for later, a slice at a time."""
+        try:
+            while self._collected.is_late(owner, thread_id):
+                await self._write(lambda connection: self._collected.catch_up(connection, owner, thread_id), long=True)
+        except StoreError as error:  # the messages are kept; remove_logs writes the rest
+            logger.warning("documents of a thread could not be written yet", extra={"code": error.code})
 
     async def _remove_deleted(self) -> None:
         """Remove the rows that a deletion has marked."""

@@ -145,10 +145,17 @@ def find_layout(connection: sqlite3.Connection, owner: str, thread_id: str, numb
     return None if row is None else decode_layout(row[0])._replace(hidden=0)
 
 
-def read_message_times(connection: sqlite3.Connection, owner: str, thread_id: str, start: int) -> list[float | None]:
-    """When the messages of the current version came, from number `start` on; see message_rows.read_times."""
+def read_message_times(
+    connection: sqlite3.Connection, owner: str, thread_id: str, start: int, count: int | None = None
+) -> list[float | None]:
+    """When the messages of the current version came, `count` of them or all from number `start` on; see
+    message_rows.read_times.
+    """
     layout = find_layout(connection, owner, thread_id, None)
-    return [] if layout is None else list(read_times(connection, behind(layout, start)))
+    if layout is None:
+        return []
+    spans = behind(layout, start) if count is None else cut(layout.spans, layout.hidden + start, count)
+    return list(read_times(connection, spans))
 
 
 def read_states(connection: sqlite3.Connection, owner: str, thread_id: str) -> dict[int, Mapping[str, ModelState]]:

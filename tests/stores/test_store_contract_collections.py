@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,11 +18,13 @@ from gateway.frozen import replace
 from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject
 from gateway.owners import visitor_owner
+from gateway.sqlite.store import SqliteStore
 from gateway.store import Store, Thread, ThreadChange
 from tests.collected_words import SAID, TALK, CollectedWords, document_id, documented, found, talk
 from tests.movable_clock import MovableClock
-from tests.stored_samples import ENVIRONMENTS, OWNER, ended, message, records, run, thread, within
+from tests.stored_samples import ENVIRONMENTS, OWNER, ended, message, records, run, sqlite_file, thread, within
 from tests.version_walks import STEPS, VersionWalk
+from tests.waiting import until
 
 VISITOR = visitor_owner("shop", "anna")
 
@@ -266,3 +270,95 @@ async def test_collections_outlive_the_process(tmp_path: Path) -> None:
     await within(store.write_thread(said("one", "two"), keep=1))
     assert await documented(store) == numbered("one", "two")
     await within(store.close())
+
+
+# --- many documents at once
+
+MANY = [f"word{number}" for number in range(250)]
+
+
+async def test_many_documents_let_other_writes_pass(tmp_path: Path) -> None:
+    store = opened("sqlite", tmp_path)
+    await within(store.open())
+    ended: list[str] = []
+
+    async def noted(name: str, work: Awaitable[object]) -> None:
+        await work
+        ended.append(name)
+
+    many = noted("many", store.create_thread(said(*MANY), {}))
+    other = noted("other", store.create_thread(said("hello", thread_id="t2", collection=""), {}))
+    await within(asyncio.gather(many, other))
+    assert ended == ["other", "many"]
+    assert await documented(store) == numbered(*MANY), "whoever wrote is told when all are there"
+    await within(store.close())
+
+
+async def test_however_many_documents_change_they_are_what_the_thread_shows(collecting: Store) -> None:
+    held = said(*MANY, collection="")
+    await within(collecting.create_thread(held, {}))
+    await within(collecting.update_thread(OWNER, "t1", ThreadChange(collection="c1")))
+    assert await documented(collecting) == numbered(*MANY)
+    shorter = replace(held, messages=held.messages[1:], collection="c1")
+    await within(collecting.write_thread(shorter, keep=0))
+    assert await documented(collecting) == numbered(*MANY[1:])
+    other = replace(shorter, messages=(message(900, "other"),), version=2, last_version=2)
+    await within(collecting.begin_run(run(), other, keep=0, rewrite=Rewrite(from_message="msg_1")))
+    assert await documented(collecting) == numbered("other")
+    await within(collecting.select_version(OWNER, "t1", 1))
+    assert await documented(collecting) == numbered(*MANY[1:])
+    fork = replace(shorter, thread_id="t2", collection="c2")
+    await within(collecting.fork_thread(OWNER, "t1", fork))
+    assert await documented(collecting, "t2") == numbered(*MANY[1:])
+    await within(collecting.update_thread(OWNER, "t1", ThreadChange(collection="")))
+    assert await documented(collecting) == []
+    assert await documented(collecting, "t2") == numbered(*MANY[1:])
+
+
+async def interrupted(store: Store, work: Coroutine[Any, Any, object]) -> None:
+    """A write that nobody waits for any more once its messages are kept, as after a kill."""
+    assert isinstance(store, SqliteStore)
+    task = asyncio.create_task(work)
+    await until(lambda: store._cache.get((OWNER, "t1")))
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await within(task)
+
+
+async def test_documents_that_a_killed_process_left_are_written_later(tmp_path: Path) -> None:
+    store = opened("sqlite", tmp_path)
+    await within(store.open())
+    await interrupted(store, store.create_thread(said(*MANY), {}))
+    assert len(await documented(store)) < len(MANY)
+    await within(store.close())
+    store = opened("sqlite", tmp_path)
+    await within(store.open())
+    await within(store.remove_logs(finished_before=0.0))
+    assert await documented(store) == numbered(*MANY)
+    await within(store.close())
+
+
+async def test_a_write_that_comes_before_the_documents_of_the_last_one_wins(tmp_path: Path) -> None:
+    store = opened("sqlite", tmp_path)
+    await within(store.open())
+    held = said(*MANY)
+    await interrupted(store, store.create_thread(held, {}))
+    some = replace(held, messages=(*held.messages[:99], message(900, "new"), *held.messages[150:240]))
+    await within(store.write_thread(some, keep=99))
+    texts = [each.text for each in some.messages]
+    assert await documented(store) == numbered(*texts)
+    await within(store.delete_thread(OWNER, "t1"))
+    assert await found(store, {"match_all": {}}) == []
+    await within(store.close())
+
+
+async def test_documents_of_a_deleted_thread_are_not_written_any_more(tmp_path: Path) -> None:
+    store = opened("sqlite", tmp_path)
+    await within(store.open())
+    await interrupted(store, store.create_thread(said(*MANY), {}))
+    await within(store.delete_thread(OWNER, "t1"))
+    await within(store.remove_logs(finished_before=0.0))
+    assert await found(store, {"match_all": {}}) == []
+    await within(store.close())
+    with sqlite_file(tmp_path) as connection:
+        assert connection.execute("SELECT count(*) FROM late_documents").fetchone() == (0,)
