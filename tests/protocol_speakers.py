@@ -146,7 +146,12 @@ def told_by_chat_stream(chunks: Sequence[Mapping[str, Any]]) -> Told:
             reason = choice["finish_reason"] or reason
             for name in ("content", "refusal", "reasoning_content"):
                 message[name] = message.get(name, "") + choice["delta"].get(name, "")
-            message["tool_calls"] += choice["delta"].get("tool_calls", ())
+            for piece in choice["delta"].get("tool_calls", ()):
+                if piece["index"] == len(message["tool_calls"]):
+                    message["tool_calls"].append(piece)
+                else:
+                    function = message["tool_calls"][piece["index"]]["function"]
+                    function["arguments"] += piece["function"]["arguments"]
     told = _told_by_chat(message, reason)
     failed = _failed(error)
     return replace(told, outcome=failed.outcome, error=failed.error) if error else told

@@ -143,6 +143,7 @@ class _Run:
         self._model_calls = 0
         self._prompted_again = False
         self._said_nothing = False
+        self._answered = False  # in words, or by a call of a tool that there is
         # The current turn.
         self._run_room = self._budgets.max_run_bytes  # bytes left of it, without the current answer
         self._answer_room = 0  # bytes that the current answer may have
@@ -247,7 +248,8 @@ class _Run:
         if self.limit is not None:
             return "none"
         # The first answer alone: a model that has to call a tool in every turn would never come to an end.
-        return "auto" if self._model_calls > 1 else self._context.tool_choice
+        is_first = self._model_calls <= 1 or (self._context.input.calls_as_written and not self._answered)
+        return self._context.tool_choice if is_first else "auto"
 
     def recall(self, resumed: ResumedRun) -> None:
         """Restore the run's state when its process ended: in the middle of an answer, which comes again."""
@@ -388,6 +390,7 @@ class _Run:
 
     def _outcome(self) -> Outcome | None:
         assert self._reason is not None
+        self._answered |= self._said_something() or any(self.tools.has(call.name) for call in self.calls)
         if self.summary is not None and not self._said_something():
             raise ModelError(ModelErrorKind.PROTOCOL, "the model gave no summary")
         if self._reason in _CUT_OFF:

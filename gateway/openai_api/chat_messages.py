@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from gateway.events import Incomplete, Outcome, StopReason
+from gateway.events import Completed, Incomplete, Interrupted, Outcome, StopReason
 from gateway.messages import MediaBlock, Message, ReasoningBlock, TextBlock, ToolCall
 from gateway.openai_api.backend_tools import execution_text
 from gateway.openai_api.media_out import markdown_of
@@ -56,6 +56,11 @@ class Joints:
         parted = self._turn_id is not None and (alone or self._alone or turn_id != self._turn_id)
         self._turn_id, self._alone = turn_id, alone
         return BETWEEN if parted else ""
+
+
+def pending_calls(outcome: Outcome) -> Sequence[ToolCall]:
+    """The calls that wait for the client at the end of a run."""
+    return outcome.pending_calls if isinstance(outcome, Completed | Interrupted) else ()
 
 
 def is_refusal(outcome: Outcome) -> bool:

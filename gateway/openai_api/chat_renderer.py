@@ -6,9 +6,12 @@ https://platform.openai.com/docs/api-reference/chat (November 2026)
     data: {"id","object":"chat.completion.chunk","created","model","choices":[{"index":0,"delta":{"content":"tok"},
         "finish_reason":null}]}
 
-The first chunk has the role, then come the words and the reasoning (`reasoning_content`). Behind them stand the calls
-that wait for the client, the chunk with the `finish_reason`, the usage where it is wanted, and `[DONE]`. A failure is
-`data: {"error": {...}}` and `[DONE]`. All chunks have the same id, time and model; no delta is null.
+The first chunk has the role, then come the words, the reasoning (`reasoning_content`) and the client's calls, as the
+model writes them. Behind them stand the chunk with the `finish_reason`, the usage where it is wanted, and `[DONE]`. A
+failure is `data: {"error": {...}}` and `[DONE]`. All chunks have the same id, time and model; no delta is null.
+
+Clients run the calls of an answer that ends with `tool_calls`. An answer whose calls do not wait for their results, as
+one that was cut off, never ends so.
 """
 
 from __future__ import annotations
@@ -21,7 +24,6 @@ from typing import Final
 import orjson
 
 from gateway.events import (
-    Completed,
     Event,
     Incomplete,
     Interrupted,
@@ -39,6 +41,7 @@ from gateway.events import (
     TextDelta,
     TextStarted,
     ToolCallDelta,
+    ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
 )
@@ -52,6 +55,7 @@ from gateway.openai_api.chat_messages import (
     BackendTools,
     Joints,
     is_refusal,
+    pending_calls,
     shown_answer,
 )
 from gateway.openai_api.errors import error_body, failure_of
@@ -74,11 +78,13 @@ _SHOWN: Final = frozenset(
         ReasoningDelta,
         MediaGiven,
         MessageRetracted,
+        ToolCallStarted,
+        ToolCallDelta,
+        ToolCallEnded,
         RunFinished,
         RunFailed,
     }
 )
-_OF_TOOLS: Final = frozenset({ToolCallStarted, ToolCallDelta, ToolReturned})
 _FINISH_REASONS: Mapping[StopReason, str] = MappingProxyType(
     {
         StopReason.MAX_TOKENS: "length",
@@ -141,12 +147,15 @@ class ChatCompletion:
         self._form = form
         self._to_operator = to_operator
         self._transcript = Transcript()
+        self._written: list[str] = []  # the client's calls
         self._last: RunFinished | RunFailed | None = None
 
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
         for event in self._transcript.follow(events):
             if isinstance(event, RunFinished | RunFailed):
                 self._last = event
+            elif isinstance(event, ToolCallStarted) and event.executor == "client":
+                self._written.append(event.call_id)
         return ()
 
     def final(self) -> JsonObject:
@@ -164,7 +173,7 @@ class ChatCompletion:
             "index": 0,
             "message": self._message(last.outcome),
             "logprobs": None,
-            "finish_reason": finish_reason(last.outcome),
+            "finish_reason": finish_reason(last.outcome, self._written),
         }
         echoed: JsonObject = {}
         if form.store is not None:
@@ -184,7 +193,7 @@ class ChatCompletion:
     def _message(self, outcome: Outcome) -> JsonObject:
         shown = shown_answer(self._transcript.messages, self._form.backend_tools)
         content = BETWEEN.join(filter(None, (shown.content, _waits_for(outcome))))
-        calls = _pending_calls(outcome)
+        calls = self._calls(outcome)
         refusal = shown.refusal or (REFUSED if is_refusal(outcome) else "")
         message: JsonObject = {
             "role": "assistant",
@@ -196,6 +205,12 @@ class ChatCompletion:
         if calls:
             message["tool_calls"] = [_written_call(call) for call in calls]
         return message
+
+    def _calls(self, outcome: Outcome) -> Sequence[ToolCall]:
+        """The client's calls of the run, in the order in which they began, and those that an earlier run left open."""
+        made = {call.call_id: call for message in self._transcript.messages for call in message.tool_calls}
+        written = [made[call_id] for call_id in self._written]
+        return [*written, *(call for call in pending_calls(outcome) if call.call_id not in self._written)]
 
 
 class ChatChunks:
@@ -212,15 +227,19 @@ class ChatChunks:
         self._heads = {member: b'%b[{"index":0,"delta":{"%b":' % (self._named, member.encode()) for member in _MEMBERS}
         self._tail = b'},"finish_reason":null}]%b' % self._no_usage
         self._joints = {member: Joints() for member in _MEMBERS}
-        self._kinds = _SHOWN | _OF_TOOLS if form.backend_tools == "reasoning" else _SHOWN
+        self._kinds = _SHOWN | {ToolReturned} if form.backend_tools == "reasoning" else _SHOWN
         self._members: dict[str, str] = {}  # of the texts and reasoning that are shown, by message id
         self._said: set[str] = set()  # those that had words
-        self._calls: dict[str, tuple[str, list[str]]] = {}  # names and arguments, where they are shown
+        self._calls: dict[str, tuple[str, list[str]]] = {}  # names and arguments of backend calls, where they are shown
+        self._written: list[str] = []  # the client's calls; each has its place as index
+        self._without_arguments: set[str] = set()
         self._turn_id = ""
         self._has_refused = False
         # of the last delta
         self._words_id = ""
         self._head = b""
+        self._call_id = ""  # the client's call whose arguments come
+        self._call_head = b""
 
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
         """The frames of the next events."""
@@ -233,6 +252,12 @@ class ChatChunks:
                     frames.append(b"%b%b%b" % (head, orjson.dumps(event.text), tail))  # type: ignore[union-attr]
                 except TypeError:  # half a surrogate pair
                     frames.append(b"%b%b%b" % (head, orjson.dumps(encodable(event.text)), tail))  # type: ignore[union-attr]
+            elif kind is ToolCallDelta and event.call_id == self._call_id:  # type: ignore[union-attr]
+                arguments = event.arguments  # type: ignore[union-attr]
+                try:
+                    frames.append(b"%b%b}}]%b" % (self._call_head, orjson.dumps(arguments), tail))
+                except TypeError:  # half a surrogate pair
+                    frames.append(b"%b%b}}]%b" % (self._call_head, orjson.dumps(encodable(arguments)), tail))
             elif kind in self._kinds:
                 frames += self._rare(event)
                 head, words_id = self._head, self._words_id
@@ -263,10 +288,12 @@ class ChatChunks:
                 return [self._piece("content", message_id, markdown_of(block), alone=True)]
             case MessageRetracted(message_id, text):
                 return self._retracted(message_id, text)
-            case ToolCallStarted(call_id, name):
-                self._calls[call_id] = (name, [])
-            case ToolCallDelta(call_id, arguments):
-                self._calls[call_id][1].append(arguments)
+            case ToolCallStarted():
+                return self._begin_call(event)
+            case ToolCallDelta():
+                return self._first_arguments(event)
+            case ToolCallEnded(call_id):
+                return self._end_call(call_id)
             case ToolReturned():
                 return [self._execution(event)]
             case RunFinished() | RunFailed():
@@ -301,6 +328,44 @@ class ChatChunks:
         self._words_id = ""
         return [self._piece(member, message_id, said, alone=True)] if said else ()
 
+    def _begin_call(self, event: ToolCallStarted) -> Sequence[bytes]:
+        if event.executor == "client":
+            self._written.append(event.call_id)
+            self._without_arguments.add(event.call_id)
+            call = _written_call(ToolCall(event.call_id, event.name, ""), at_least="")
+            return [self._delta({"tool_calls": [{"index": len(self._written) - 1, **call}]})]
+        if self._form.backend_tools == "reasoning":
+            self._calls[event.call_id] = (event.name, [])
+        return ()
+
+    def _first_arguments(self, event: ToolCallDelta) -> Sequence[bytes]:
+        """The next arguments of another call than the last ones."""
+        call_id = event.call_id
+        if call_id in self._written:
+            self._without_arguments.discard(call_id)
+            self._call_id, self._call_head = call_id, self._arguments_head(call_id)
+            return [self._arguments(event.arguments)]
+        if call_id in self._calls:
+            self._calls[call_id][1].append(event.arguments)
+        return ()
+
+    def _end_call(self, call_id: str) -> Sequence[bytes]:
+        """Clients parse the arguments, so there are always some."""
+        self._call_id = ""
+        if call_id not in self._without_arguments:
+            return ()
+        self._without_arguments.discard(call_id)
+        self._call_head = self._arguments_head(call_id)
+        return [self._arguments("{}")]
+
+    def _arguments_head(self, call_id: str) -> bytes:
+        """All chunks of a call's arguments begin alike."""
+        place = self._written.index(call_id)
+        return b'%b[{"index":0,"delta":{"tool_calls":[{"index":%d,"function":{"arguments":' % (self._named, place)
+
+    def _arguments(self, text: str) -> bytes:
+        return b"%b%b}}]%b" % (self._call_head, orjson.dumps(encodable(text)), self._tail)
+
     def _execution(self, event: ToolReturned) -> bytes:
         name, arguments = self._calls.get(event.call_id, ("", []))
         self._words_id = ""
@@ -318,9 +383,10 @@ class ChatChunks:
             frames.append(self._piece("content", "", waits, alone=True))
         if is_refusal(outcome) and not self._has_refused:
             frames.append(self._piece("refusal", "", REFUSED))
-        for index, call in enumerate(_pending_calls(outcome)):
+        earlier = [call for call in pending_calls(outcome) if call.call_id not in self._written]
+        for index, call in enumerate(earlier, len(self._written)):
             frames.append(self._delta({"tool_calls": [{"index": index, **_written_call(call)}]}))
-        frames.append(self._delta({}, finish_reason(outcome)))
+        frames.append(self._delta({}, finish_reason(outcome, self._written)))
         if self._form.include_usage:
             usage = orjson.dumps(chat_usage(last.usage))
             frames.append(b'%b[],"usage":%b}\n\n' % (self._named, usage))
@@ -331,15 +397,14 @@ class ChatChunks:
         return b"%b%b%b" % (self._named, orjson.dumps(choices), self._no_usage)
 
 
-def finish_reason(outcome: Outcome) -> str:
-    """Why a run ended, in OpenAI's words. What waits for a person is a text, and ends as one."""
-    if _pending_calls(outcome):
+def finish_reason(outcome: Outcome, written: Sequence[str] = ()) -> str:
+    """Why a run ended, in OpenAI's words. What waits for a person is a text, and ends as one. Without a call that waits
+    an answer with calls of the client's (`written`) ends as one that was cut off.
+    """
+    if pending_calls(outcome):
         return "tool_calls"
-    return _FINISH_REASONS.get(outcome.reason, "stop") if isinstance(outcome, Incomplete) else "stop"
-
-
-def _pending_calls(outcome: Outcome) -> Sequence[ToolCall]:
-    return outcome.pending_calls if isinstance(outcome, Completed | Interrupted) else ()
+    usual = "length" if written else "stop"
+    return _FINISH_REASONS.get(outcome.reason, usual) if isinstance(outcome, Incomplete) else usual
 
 
 def _waits_for(outcome: Outcome) -> str:
@@ -353,7 +418,7 @@ def _waits_for(outcome: Outcome) -> str:
     )
 
 
-def _written_call(call: ToolCall) -> JsonObject:
-    """A call as messages have it. Clients parse the arguments, so there are always some."""
-    function: JsonObject = {"name": encodable(call.name), "arguments": encodable(call.arguments) or "{}"}
+def _written_call(call: ToolCall, at_least: str = "{}") -> JsonObject:
+    """A call as messages have it. Clients parse the arguments, so there are always some at the end."""
+    function: JsonObject = {"name": encodable(call.name), "arguments": encodable(call.arguments) or at_least}
     return {"id": call.call_id, "type": "function", "function": function}

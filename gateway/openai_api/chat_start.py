@@ -27,6 +27,7 @@ from gateway.openai_api.header_threads import (
     thread_of_header,
 )
 from gateway.openai_api.ids import new_run_id, new_thread_id, place_of
+from gateway.openai_api.responses_resource import CHAT_ORIGIN
 from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object, header_text, left_out_headers
 from gateway.openai_api.settings import ChatSettings
 from gateway.protocol import ProtocolEnvironment
@@ -34,7 +35,6 @@ from gateway.protocol.input_cache import InputCache, KnownInput
 from gateway.protocol.repeated_requests import DIGEST, begun_before, body_digest
 from gateway.runs.viewer import Viewer
 
-_ORIGIN: Final = "chat_completions"
 _NAMES: Final = InputNames(run_id="Idempotency-Key", instructions="messages")
 _NOTED_THREAD: Final = re.compile(rb'"thread_id": ?"([^"\\]{1,256})"')
 
@@ -108,11 +108,12 @@ def _input(request: ChatRequest, chat: KnownInput[ReadItems], run_id: str, threa
         tools=request.tools,
         history="replace",
         minted_ids=frozenset(message.id for message in request.messages),
-        origin=_ORIGIN,
+        origin=CHAT_ORIGIN,
         wishes=request.wishes,
         recognition=chat.recognise,
         history_cache=chat.history,
         names_calls=True,
+        calls_as_written=True,
         names=_NAMES,
     )
 

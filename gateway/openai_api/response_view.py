@@ -13,7 +13,7 @@ from gateway.access.callers import Caller
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
 from gateway.openai_api.responses_output import Seal
 from gateway.openai_api.responses_renderer import ResponsesRenderer
-from gateway.openai_api.responses_resource import ORIGIN, EarlierCall, form_of
+from gateway.openai_api.responses_resource import CHAT_ORIGIN, ORIGIN, EarlierCall, form_of
 from gateway.openai_api.settings import ResponsesSettings
 from gateway.protocol import ProtocolEnvironment
 from gateway.store import RunRecord
@@ -49,6 +49,7 @@ class ResponseView:
             seal=self.seal,
             shows_failure=True,
             ended_at=ended_at or (lambda: record.finished_at),
+            calls_as_written=record.origin in (ORIGIN, CHAT_ORIGIN),
         )
 
 

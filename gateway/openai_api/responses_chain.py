@@ -183,10 +183,11 @@ def _ids_of(item: InputItem) -> Iterator[str]:
 # --- open calls ------------------------------------------------------------------------------------------------------
 
 
-def check_outputs(pending: Sequence[str], items: Sequence[InputItem]) -> None:
+def check_outputs(pending: Sequence[str], items: Sequence[InputItem], chain: Chain | None = None) -> None:
     """Refuse outputs of unknown calls, and an input without the output of a call that waits for one.
 
-    `pending` are the calls of the client's tools that wait before the input.
+    `pending` are the calls of the client's tools that wait before the input. Those of the `chain` that the gateway
+    answered itself, because their answer was cut off, need none.
 
     Raises:
         InvalidRequestError
@@ -205,6 +206,9 @@ def check_outputs(pending: Sequence[str], items: Sequence[InputItem]) -> None:
                         f"{item.at}/call_id",
                     )
                 waiting.pop(result.call_id, None)
+    for message in chain.messages if waiting and chain is not None else ():
+        if message.turn_id is not None and (result := message.tool_result) is not None:
+            waiting.pop(result.call_id, None)
     if waiting:
         raise wrong(f"No tool output found for function call {next(iter(waiting))[:256]}.", "/input")
 

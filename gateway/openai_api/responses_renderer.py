@@ -9,7 +9,8 @@ https://platform.openai.com/docs/api-reference/responses-streaming (November 202
 `sequence_number` counts the frames from 0, so a client goes on behind the last number that it has; the last frame is
 `[DONE]`, without one. Each item is added, grows and is done; `response.completed`, `.incomplete` or `.failed` has them
 all once more. Words that have ended are done at the next event that is shown: only that tells whether a failure or a
-cancel cut them off.
+cancel cut them off. A call of the client's is done at the end, when it is known whether it waits for its result: some
+clients run what is done, whatever comes behind it. One that does not wait is `incomplete`.
 
 Words that are taken back stay in the deltas that were sent: there is no event that removes them. What replaces them
 stands in the item's done events where it follows the words directly, and in the Response at the end in any case.
@@ -51,7 +52,7 @@ from gateway.events import (
     ToolReturned,
 )
 from gateway.messages import Base64Source, ImageBlock, JsonObject, ToolCall
-from gateway.openai_api.chat_messages import REFUSED, is_refusal
+from gateway.openai_api.chat_messages import REFUSED, is_refusal, pending_calls
 from gateway.openai_api.errors import RunFailedError, failure_of
 from gateway.openai_api.ids import ItemKind, item_id
 from gateway.openai_api.media_out import markdown_of
@@ -117,21 +118,26 @@ class ResponsesRenderer:
         seal: Seal | None = None,
         shows_failure: bool = False,
         ended_at: Callable[[], float | None] = lambda: None,
+        calls_as_written: bool = True,
     ) -> None:
         """`to_operator`: the caller may see why a model failed. `shows_failure`: a run that failed or was cancelled is
-        an object, too. `ended_at` tells when the run has ended, and is asked at its last event.
+        an object, too. `ended_at` tells when the run has ended, and is asked at its last event. `calls_as_written` as
+        in AgentInput; without it a call of the client's may still be refused, and is shown once it waits.
         """
         self._form = form
         self._to_operator = to_operator
         self._seal = seal if form.seals else None
         self._shows_failure = shows_failure
         self._ended_at = ended_at
+        self._calls_as_written = calls_as_written
         self.items: list[OutputItem] = []
         self._number = 0  # of the next item
         self._sequence = 0
         self._words: dict[str, WordsItem] = {}  # by message, also those that are done
         self._pictures: dict[str, PictureItem] = {}
         self._calls: dict[str, _Call] = {}
+        self._written: set[str] = set()  # the client's calls, which are done at the end
+        self._is_cut_off = False  # one of them does not wait for the client
         self._earlier = {call.call_id: call for call in form.earlier}
         self._ended: list[OutputItem] = []  # not done yet
         self._failure: RunFailedError | None = None
@@ -291,12 +297,16 @@ class ResponsesRenderer:
 
     def _end(self, last: RunFinished | RunFailed) -> list[bytes]:
         frames = self._open()
+        pending = pending_calls(last.outcome) if isinstance(last, RunFinished) else ()
+        waiting = {call.call_id for call in pending}
         for item in self.items:
             if item.status == "in_progress":
-                frames += self._frames(item.closed("incomplete"))
-        if isinstance(last, RunFinished) and isinstance(last.outcome, Completed | Interrupted):
-            for call in last.outcome.pending_calls:
+                waits = item.source_id in waiting and item.source_id in self._written
+                frames += self._frames(item.closed("completed" if waits else "incomplete"))
+        for call in pending:
+            if call.call_id not in self._written:
                 frames += self._frames(self._pending(call))
+        self._is_cut_off = not self._written <= waiting
         if isinstance(last, RunFinished) and isinstance(last.outcome, Interrupted):
             for interrupt in last.outcome.interrupts:
                 frames += self._question(interrupt)
@@ -326,6 +336,8 @@ class ResponsesRenderer:
                 return "cancelled", {}
 
     def _completed(self) -> tuple[ResponseStatus, JsonObject]:
+        if self._is_cut_off:
+            return "incomplete", {"incomplete_details": incomplete_details(Incomplete(StopReason.MAX_TOKENS))}
         at = self._ended_at()
         return "completed", {} if at is None else {"completed_at": max(int(at), self._form.created_at)}
 
@@ -395,10 +407,15 @@ class ResponsesRenderer:
 
     def _begin_call(self, event: ToolCallStarted) -> list[bytes]:
         call = self._calls[event.call_id] = _Call(event, self._take())
-        # A client's call is shown once it waits for the client, a question once it is asked.
-        if event.executor != "backend" or event.asks or self._form.backend_tools == "hidden":
+        if event.executor == "client":
+            if not self._calls_as_written:
+                return []
+            self._written.add(event.call_id)
+            call.item = self._client_item(call.number, event.call_id, event.name)
+        elif event.asks or self._form.backend_tools == "hidden":  # a question is shown once it is asked
             return []
-        call.item = self._add(self._call_item(call.number, event.call_id, event.name, event.server))
+        else:
+            call.item = self._add(self._call_item(call.number, event.call_id, event.name, event.server))
         call.item.parts = call.parts
         return self._frames(call.item.opened())
 
@@ -410,6 +427,11 @@ class ResponsesRenderer:
         if self._form.backend_tools == "function_call":
             return CallItem(self._id("fc", number), index, call_id, name)
         return McpCallItem(self._id("mcp", number), index, call_id, name, server, approval_request_id)
+
+    def _client_item(self, number: int, call_id: str, tool: str) -> CallItem:
+        """The item of a call of the client's, under the name that it gave the tool."""
+        namespace, name = self._form.namespaced.get(tool, (None, tool))
+        return self._add(CallItem(self._id("fc", number), len(self.items), call_id, name, namespace))
 
     def _call_delta(self, event: ToolCallDelta) -> list[bytes]:
         """The next piece of another call than the last one."""
@@ -424,7 +446,9 @@ class ResponsesRenderer:
         call = self._calls.get(event.call_id)
         if call is None or (item := call.item) is None:
             return []
-        if not isinstance(item, McpCallItem):  # it is done without its result
+        if event.call_id in self._written:
+            self._call_id = ""
+        elif not isinstance(item, McpCallItem):  # it is done without its result
             self._end_item(item)
         return self._frames(item.written())
 
@@ -469,11 +493,10 @@ class ResponsesRenderer:
     # --- what the run waits for
 
     def _pending(self, call: ToolCall) -> list[Fact]:
-        """A call that waits for the client."""
+        """A call that waits for the client and was not shown yet."""
         made = self._calls.get(call.call_id)
         number = self._take() if made is None else made.number
-        namespace, name = self._form.namespaced.get(call.name, (None, call.name))
-        item = self._add(CallItem(self._id("fc", number), len(self.items), call.call_id, name, namespace))
+        item = self._client_item(number, call.call_id, call.name)
         return [*item.whole(call.arguments), *item.closed("completed")]
 
     def _question(self, interrupt: Interrupt) -> list[bytes]:

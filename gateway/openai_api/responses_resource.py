@@ -22,6 +22,8 @@ ResponseStatus: TypeAlias = Literal["queued", "in_progress", "completed", "incom
 
 ORIGIN: Final = "responses"
 """AgentInput.origin of the runs that Responses begins."""
+CHAT_ORIGIN: Final = "chat_completions"
+"""That of the runs that Chat Completions begins."""
 
 # What a Response says where its request says nothing. Open Responses knows no null for most of them.
 _UNSAID: Final[Mapping[str, JsonValue]] = MappingProxyType(

@@ -168,7 +168,7 @@ async def _said(
     stored = StoredItems(environment, caller)
     items = await _unsealed(environment, caller, await resolved(request.items[len(plain) :], chain, stored))
     answers = await answers_of(items, chain, stored)
-    check_outputs(await _pending(environment, caller, request.model, chain), items)
+    check_outputs(await _pending(environment, caller, request.model, chain), items, chain)
     messages = (*plain, *(message for item in items if isinstance(item, SaidItem) for message in item.messages))
     if chain is None and not messages:
         message = "input says nothing; give it a string, or an array of items"
@@ -316,5 +316,6 @@ class _Plan:
             recognition=self.known.recognise if replays else None,
             history_cache=self.known.history if replays else None,
             names_calls=True,
+            calls_as_written=True,
             names=_NAMES,
         )

@@ -161,6 +161,7 @@ def kept_input(given: AgentInput, trace: Span | None = None) -> JsonObject:
         "parent_run_id": given.parent_run_id,
         "unattended": given.unattended,
         "names_calls": given.names_calls,
+        "calls_as_written": given.calls_as_written,
         "forgets_pauses": given.forgets_pauses,
         **({} if given.wishes is None else {"wishes": wishes_record(given.wishes)}),
         **({} if trace is None else {"trace": dict(trace.headers)}),
@@ -186,6 +187,7 @@ def restored_input(kept: JsonObject, thread_id: str, run_id: str) -> AgentInput:
         parent_run_id=stored["parent_run_id"],
         unattended=stored.get("unattended", False),
         names_calls=stored.get("names_calls", False),
+        calls_as_written=stored.get("calls_as_written", False),
         forgets_pauses=stored.get("forgets_pauses", False),
         wishes=stored_wishes(stored["wishes"]) if "wishes" in stored else None,
     )

@@ -111,6 +111,10 @@ class ToolTurns:
             return Interrupted(tuple(self._interrupts), pending)
         return Completed(pending) if pending else None
 
+    def has(self, name: str) -> bool:
+        """Whether there is a tool of that name."""
+        return name in self._backend or name in self._frontend
+
     def state_events(self) -> Events:
         """Changes to the shared state that no batch has yet; a run's last batch begins with them."""
         return self._state_changes.take()
@@ -162,6 +166,9 @@ class ToolTurns:
                 raise ToolError(f"This call was not run: {refused_because}.")
             if spec is None:
                 raise ToolError(self._unknown_tool(call.name))
+            if tool is None and self._context.input.calls_as_written:
+                self._pending.append(call)
+                return
             arguments = self._checks.parse(spec, call.arguments, checked=tool is not None)
             if tool is None:
                 self._pending.append(call)

@@ -191,45 +191,73 @@ def test_backend_tools_are_never_tool_calls_and_are_lines_of_the_reasoning_where
     assert message(failed, SHOWN)["reasoning_content"] == "The approved call failed: no"
 
 
-def test_calls_of_the_client_stand_at_the_end_once_they_wait() -> None:
-    other = ToolCall("call_chatcmpl-1_2", "look", "")
-    call: list[Event] = [
-        ToolCallStarted(CALL.call_id, "ask", "t1", executor="client"),
-        ToolCallDelta(CALL.call_id, CALL.arguments),
-        ToolCallEnded(CALL.call_id),
-    ]
-    events = a_run(*call, *text("t1", "Wait."), outcome=Completed((CALL, other)))
+def written(call_id: str, name: str, *arguments: str) -> list[Event]:
+    pieces = [ToolCallDelta(call_id, each) for each in arguments]
+    return [ToolCallStarted(call_id, name, "t1", executor="client"), *pieces, ToolCallEnded(call_id)]
+
+
+def folded(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """The calls as a client puts them together."""
+    calls: list[dict[str, Any]] = []
+    for delta in deltas(events):
+        for piece in delta.get("tool_calls", ()):
+            index, function = piece.pop("index"), piece["function"]
+            if index == len(calls):
+                calls.append(piece)
+            else:
+                calls[index]["function"]["arguments"] += function["arguments"]
+    return calls
+
+
+def test_calls_of_the_client_are_shown_as_the_model_writes_them() -> None:
+    other, earlier = ToolCall("call_chatcmpl-1_2", "look", ""), ToolCall("call_chatcmpl-0_1", "read", "{}")
+    begun = [*written(CALL.call_id, "ask", '{"a":', "1}"), *written(other.call_id, "look")]
+    events = a_run(*begun, *text("t1", "Wait."), outcome=Completed((CALL, other, earlier)))
     found = deltas(events)
-    assert found[1:] == [
+    called = {"id": CALL.call_id, "type": "function", "function": {"name": "ask", "arguments": ""}}
+    assert found[1:7] == [
+        {"tool_calls": [{"index": 0, **called}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"a":'}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": "1}"}}]},
+        {"tool_calls": [{"index": 1, **called, "id": other.call_id, "function": {"name": "look", "arguments": ""}}]},
+        {"tool_calls": [{"index": 1, "function": {"arguments": "{}"}}]},
         {"content": "Wait."},
-        {
-            "tool_calls": [
-                {
-                    "index": 0,
-                    "id": "call_chatcmpl-1_1",
-                    "type": "function",
-                    "function": {"name": "ask", "arguments": '{"a":1}'},
-                }
-            ]
-        },
-        {
-            "tool_calls": [
-                {
-                    "index": 1,
-                    "id": "call_chatcmpl-1_2",
-                    "type": "function",
-                    "function": {"name": "look", "arguments": "{}"},
-                }
-            ]
-        },
-        {},
     ]
+    assert found[7]["tool_calls"][0]["id"] == earlier.call_id, "it has waited before the run"
     assert chunks_of(streamed(events))[-1]["choices"][0]["finish_reason"] == "tool_calls"
     shown = body(events)["choices"][0]
     assert shown["finish_reason"] == "tool_calls"
-    assert [{"index": place, **each} for place, each in enumerate(shown["message"]["tool_calls"])] == [
-        delta["tool_calls"][0] for delta in found[2:4]
-    ]
+    assert shown["message"]["tool_calls"] == folded(events)
+
+
+def test_calls_that_take_turns_stay_apart() -> None:
+    both = [ToolCallStarted(each, each, "t1", executor="client") for each in "ab"]
+    pieces = [ToolCallDelta(each, piece) for piece in ("1", "2", "3") for each in "ab"]
+    events = a_run(*both, *pieces, *pieces[::2], ToolCallEnded("a"), ToolCallEnded("b"))
+    assert [call["function"]["arguments"] for call in folded(events)] == ["123123", "123"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        (Incomplete(StopReason.MAX_TOKENS), "length"),
+        (Incomplete(StopReason.MAX_ITERATIONS), "length"),
+        (Incomplete(StopReason.REFUSAL), "length"),
+        (Incomplete(StopReason.CONTENT_FILTER), "content_filter"),
+        (Completed(limit="max_iteration"), "length"),
+    ],
+)
+def test_an_answer_whose_calls_do_not_wait_never_ends_with_them(outcome: Outcome, reason: str) -> None:
+    events = a_run(*written(CALL.call_id, "ask", '{"a":1}'), outcome=outcome)
+    assert chunks_of(streamed(events))[-1]["choices"][0]["finish_reason"] == reason
+    shown = body(events)["choices"][0]
+    assert (shown["finish_reason"], shown["message"]["tool_calls"]) == (reason, folded(events))
+
+
+def test_a_stream_that_fails_behind_a_call_ends_with_the_error() -> None:
+    events = [*a_run(*written(CALL.call_id, "ask", '{"a":1}'))[:-1], RunFailed("model_server", "no")]
+    *_, last = [json.loads(frame[6:]) for frame in streamed(events)[:-1]]
+    assert last["error"]["code"] == "model_server"
 
 
 def test_a_body_of_calls_alone_has_no_content() -> None:

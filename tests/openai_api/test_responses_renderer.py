@@ -246,21 +246,54 @@ def test_hidden_tools_leave_the_other_items_their_ids() -> None:
     assert item["id"] == "msg_resp_1_2"
 
 
-def test_a_clients_call_is_shown_once_it_is_pending_behind_everything_else() -> None:
-    pending = ToolCall("pick", "pick", "")
+def test_a_clients_call_is_shown_as_the_model_writes_it_and_is_done_once_it_waits() -> None:
+    pending = ToolCall("pick", "pick", '{"a":1}')
     end = RunFinished(Completed((pending,)), USED)
     types, response = shown(
         *call("pick", executor="client"), *call("look"), TextStarted("m2"), CALLS, gives("look"), end
     )
-    assert types[-4:] == ["output_item.added", "function_call_arguments.done", "output_item.done", "completed"]
-    assert kinds(response["output"]) == ["mcp_call", "message", "function_call"]
-    assert response["output"][-1]["id"] == "fc_resp_1_0"
-    assert response["output"][-1]["arguments"] == "{}"
+    assert types[2:5] == ["output_item.added", "function_call_arguments.delta", "function_call_arguments.done"]
+    assert types[5] == "output_item.added", "what else the model writes"
+    assert types[-2:] == ["output_item.done", "completed"]
+    assert kinds(response["output"]) == ["function_call", "mcp_call", "message"]
+    assert response["output"][0]["id"] == "fc_resp_1_0"
+    assert (response["output"][0]["arguments"], response["output"][0]["status"]) == ('{"a":1}', "completed")
     assert response["status"] == "completed"
 
 
-def test_a_clients_call_that_the_gateway_refused_is_not_shown() -> None:
-    assert output(*call("pick", executor="client"), CALLS, gives("pick", is_error=True), FINISHED) == []
+def test_a_call_of_an_earlier_run_that_still_waits_stands_behind_everything_else() -> None:
+    end = RunFinished(Completed((ToolCall("pick", "pick", ""),)), USED)
+    types, response = shown(*SAYS, end)
+    assert types[-4:] == ["output_item.added", "function_call_arguments.done", "output_item.done", "completed"]
+    assert kinds(response["output"]) == ["message", "function_call"]
+    assert response["output"][1]["arguments"] == "{}"
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "why"),
+    [
+        (RunFinished(Incomplete(StopReason.MAX_TOKENS)), "incomplete", {"reason": "max_output_tokens"}),
+        (RunFinished(Incomplete(StopReason.REFUSAL)), "incomplete", {"reason": "max_output_tokens"}),
+        (RunFinished(Completed(limit="max_iteration")), "incomplete", {"reason": "max_output_tokens"}),
+        (RunFinished(Cancelled()), "cancelled", None),
+        (RunFailed("model_server", "no"), "failed", None),
+    ],
+)
+def test_a_clients_call_that_waits_for_nothing_is_incomplete_and_its_answer_not_completed(
+    end: RunFinished | RunFailed, status: str, why: object
+) -> None:
+    _, response = shown(*call("pick", executor="client"), CALLS, gives("pick", is_error=True), end)
+    [item] = [item for item in response["output"] if item["type"] == "function_call"]
+    assert (item["status"], item["arguments"]) == ("incomplete", '{"a":1}')
+    assert (response["status"], response["incomplete_details"]) == (status, why)
+
+
+def test_a_clients_call_that_another_protocol_may_still_refuse_is_shown_once_it_waits() -> None:
+    refused = [*call("pick", executor="client"), CALLS, gives("pick", is_error=True)]
+    assert shown(*refused, FINISHED, calls_as_written=False)[1]["output"] == []
+    end = RunFinished(Completed((ToolCall("pick", "pick", '{"a":1}'),)))
+    [item] = shown(*call("pick", executor="client"), CALLS, end, calls_as_written=False)[1]["output"]
+    assert (item["type"], item["status"]) == ("function_call", "completed")
 
 
 def test_a_question_has_the_number_of_its_call_and_no_other_item() -> None:
