@@ -92,6 +92,7 @@ async def start_chat(
         request=remembered,
     )
     viewer = await environment.start(caller, request.model, given, from_first=True)
+    viewer.may_return = bool(key) or not request.stream
     return _started(viewer, form, place.thread_id, request)
 
 

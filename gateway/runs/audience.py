@@ -1,4 +1,4 @@
-"""A run's viewers, and how long the run waits for one after the last has left.
+"""A run's viewers, and how long the run waits for one after the last has left: not at all for one that cannot return.
 
 Below: viewer, clock. Above: live_run, which feeds stored events.
 """
@@ -114,7 +114,8 @@ class Audience:
             return
         self._wake_gone_waiters()
         if not self._is_over and self._grace is None:
-            self._grace = self._clock.call_later(self._grace_seconds, self._grace_over)
+            waits = viewer.may_return or viewer.dropped
+            self._grace = self._clock.call_later(self._grace_seconds if waits else 0.0, self._grace_over)
 
     def _grace_over(self) -> None:
         self._grace = None

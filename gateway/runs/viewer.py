@@ -57,7 +57,8 @@ class Viewer:
     """One reader of a run's events: the log's after its cursor, then live ones.
 
     `prelude`, if any, is to be shown first. `log_id` is its run's (RunRecord.log_id). `dropped`: the reader was too
-    slow, its stream ends without a terminal event, and the client continues from the log.
+    slow, its stream ends without a terminal event, and the client continues from the log. `may_return`: a reader that
+    leaves may ask for the run again, so the run waits for it.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Viewer:
         self.prelude = prelude
         self.log_id = log_id
         self.dropped = False
+        self.may_return = True
         self._clock = clock
         self._loop = asyncio.get_running_loop()  # kept, because asking for it calls getpid each time
         self._after = after  # events up to this number come from the log, or are not for this viewer

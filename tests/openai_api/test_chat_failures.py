@@ -15,7 +15,7 @@ from gateway.openai_api.ids import new_run_id
 from tests.case_tools import executions
 from tests.chat_scene import chat_gateway
 from tests.running_gateway import agent, scripted
-from tests.waiting import until_answered
+from tests.waiting import until, until_answered
 
 ADD: dict[str, Any] = {"type": "PythonTool", "parameters": {"function": "tests.case_tools:add"}}
 ONCE: dict[str, Any] = {"model_attempts": 1}
@@ -133,6 +133,33 @@ async def test_a_client_that_leaves_its_stream_ends_the_run_and_may_have_less_of
     assert stored[1]["content"].startswith("one two ")
     assert kept[:2] == stored
     assert kept[2]["content"] == "go on"
+
+
+@pytest.mark.parametrize(
+    ("headers", "more", "status"),
+    [
+        ({}, {}, "cancelled"),
+        ({"idempotency-key": "key-1"}, {}, "running"),
+        ({}, {"on_disconnect": "continue"}, "running"),
+    ],
+    ids=["nobody can return", "it may be asked for again", "it goes on by itself"],
+)
+async def test_a_stream_that_is_stopped_ends_its_run_at_once_where_nobody_can_return_to_it(
+    tmp_path: Path, headers: dict[str, str], more: dict[str, Any], status: str
+) -> None:
+    patient = {"disconnect_grace_seconds": 3600, "drain_seconds": 0}
+    async with chat_gateway(tmp_path, [{**TALKER, **more}], server=patient) as scene:
+        body = ask("talker", stream=True)
+        async with scene.http.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
+            async for line in answer.aiter_lines():
+                if '"two "' in line:
+                    break
+            [live] = scene.gateway.application.driver.runs.values()
+        await until(lambda: not live.audience.has_viewers)
+        told = await scene.gateway.client.until_status(answer.headers["x-run-id"], status)
+
+    assert told["status"] == status
+    assert live.cancel_reason == ("abandoned" if status == "cancelled" else "server_shutdown")
 
 
 async def test_a_client_that_leaves_before_its_answer_ends_the_run(tmp_path: Path) -> None:

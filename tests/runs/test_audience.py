@@ -53,6 +53,21 @@ async def test_the_grace_period_begins_with_the_last_viewers_leaving_and_ends_wi
     assert watched.clock.pending == []
 
 
+async def test_a_run_does_not_wait_for_a_viewer_that_cannot_return() -> None:
+    watched = Watched()
+    one, other = watched.audience.add(after=0), watched.audience.add(after=0)
+    one.may_return = False
+    one.close()
+    await watched.clock.advance(2 * GRACE_SECONDS)
+    assert watched.abandoned == 0
+    third = watched.audience.add(after=0)
+    third.may_return = False
+    other.close()
+    third.close()
+    await watched.clock.advance(0)
+    assert watched.abandoned == 1
+
+
 async def test_every_viewer_gets_what_is_behind_its_number() -> None:
     watched = Watched()
     first, second = watched.audience.add(after=0), watched.audience.add(after=1)
