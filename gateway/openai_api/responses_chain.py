@@ -152,6 +152,14 @@ async def _of_conversation(environment: ProtocolEnvironment, caller: Caller, thr
     return Chain(thread, head.messages, await environment.interrupts(caller, thread_id))
 
 
+async def whole_thread(environment: ProtocolEnvironment, caller: Caller, thread_id: str) -> Chain | None:
+    """A thread that a request sends again from its beginning; None: there is none of that id."""
+    try:
+        return replace(await _of_conversation(environment, caller, thread_id), replays=True)
+    except NotFoundError:
+        return None
+
+
 def _own_runs(items: Sequence[InputItem], *, answers: bool = True) -> Iterator[str]:
     """The runs that the items came from, the last first; each of them once. Without `answers`, those to questions do
     not count.

@@ -19,9 +19,11 @@ from gateway.errors import ConflictError, NotFoundError
 from gateway.history.model_view import open_calls
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.openai_api.errors import unknown_model, wrong
+from gateway.openai_api.header_threads import ThreadPlace, first_named, header_place
 from gateway.openai_api.ids import item_id, new_run_id, new_thread_id, place_of
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
-from gateway.openai_api.responses_chain import Chain, check_outputs, find_chain
+from gateway.openai_api.responses_chain import Chain, check_outputs, find_chain, whole_thread
+from gateway.openai_api.responses_history import common_beginning
 from gateway.openai_api.responses_items import ApprovalItem, ReadInput, SaidItem, plain_messages
 from gateway.openai_api.responses_output import Seal
 from gateway.openai_api.responses_references import StoredItems, answers_of, resolved
@@ -68,8 +70,9 @@ async def start_response(
     changes no result.
 
     Raises:
-        GatewayError: as `expect_object`, `read_request`, `find_chain`, `resolved`, `answers_of`, `check_outputs`,
-            `EnvelopeKey.envelopes` and `ProtocolEnvironment.start`; NotFoundError for an unknown model.
+        GatewayError: as `expect_object`, `read_request`, `first_named`, `find_chain`, `resolved`, `answers_of`,
+            `check_outputs`, `EnvelopeKey.envelopes` and `ProtocolEnvironment.start`.
+        NotFoundError: an unknown model.
     """
     named = _first_run(content)
     known = cache.find(caller.owner, named)
@@ -92,13 +95,18 @@ async def start_response(
         return _started(viewer, form_of(record), request, seal)
     if taken := await _taken_names(environment, caller, request):
         request = read_request(body, before, refuses_others=refuses_others, taken=taken)
-    chain = await find_chain(environment, caller, request)
+    new = new_thread_id(key and run_id)
+    place = None if goes_behind else await _header_place(environment, caller, request, headers, settings, new)
+    if place is None:
+        chain = await find_chain(environment, caller, request)
+    elif (chain := await whole_thread(environment, caller, place.thread_id)) is None:
+        new = place.thread_id
     if named and not goes_behind and isinstance(given := body.get("input"), list):
         cache.keep(caller.owner, named, known, ReadInput(given, request.items, plain, request.counted), body, content)
     said = await _said(environment, caller, request, chain, plain)
-    form = _form(request, run_id, new_thread_id(key and run_id), environment.now(), settings, said.earlier)
-    plan = _Plan(request, chain, said, form, digest, request_id, known)
-    if chain is not None and _goes_on(chain, request, said.answers):
+    form = _form(request, run_id, new, environment.now(), settings, said.earlier)
+    plan = _Plan(request, chain, place, said, form, digest, request_id, known)
+    if chain is not None and _goes_on(chain, place, request, said.answers):
         there = replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
         try:
             viewer = await environment.start(caller, request.model, there.same_thread(), from_first=True)
@@ -236,9 +244,30 @@ async def _question_of(call_id: str, stored: StoredItems) -> str | None:
 # --- the run ---------------------------------------------------------------------------------------------------------
 
 
-def _goes_on(chain: Chain, request: ResponsesRequest, answers: Sequence[InterruptAnswer]) -> bool:
+async def _header_place(
+    environment: ProtocolEnvironment,
+    caller: Caller,
+    request: ResponsesRequest,
+    headers: Mapping[str, str],
+    settings: ResponsesSettings,
+    aside: str,
+) -> ThreadPlace | None:
+    """The thread that a header names; None: none does."""
+    if not (named := first_named(headers, settings.thread_headers)):
+        return None
+    messages = [message for item in request.items if isinstance(item, SaidItem) for message in item.messages]
+    return await header_place(
+        environment, caller, named, messages, common_beginning, stream=request.stream, aside=aside
+    )
+
+
+def _goes_on(
+    chain: Chain, place: ThreadPlace | None, request: ResponsesRequest, answers: Sequence[InterruptAnswer]
+) -> bool:
     """Whether the run is on the chain's thread, and not on a new one that begins as that does."""
-    if chain.record is None or answers:
+    if answers or (chain.record is None and place is None):
+        return True
+    if place is not None and place.short_lived:
         return True
     # what is not to be stored stays apart from what is
     return chain.is_short_lived is not request.store and (chain.replays or chain.is_last)
@@ -270,10 +299,11 @@ def _form(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """All that a run's input is made of. The form names its thread."""
+    """All that a run's input is made of. The form names its thread; `place` is what a header says of it."""
 
     request: ResponsesRequest
     chain: Chain | None
+    place: ThreadPlace | None
     said: _Said
     form: ResponseForm
     digest: str
@@ -283,6 +313,8 @@ class _Plan:
     def new_thread(self) -> AgentInput:
         """The input of a run that begins a thread: as the chain's, where there is one."""
         end = None if self.chain is None else self.chain.end
+        if self.place is not None:
+            end = self.place.begins_from
         return replace(self._input(begins=True), begins_from=end)
 
     def same_thread(self) -> AgentInput:
@@ -293,7 +325,8 @@ class _Plan:
 
     def _input(self, *, begins: bool) -> AgentInput:
         request, said, form = self.request, self.said, self.form
-        replays = self.chain is not None and self.chain.replays
+        replays = self.place is not None or (self.chain is not None and self.chain.replays)
+        keeps = request.store and not (self.place is not None and self.place.short_lived)
         remembered: JsonObject = {**form.remembered, "begins_thread": begins}
         if self.digest:
             remembered[DIGEST] = self.digest
@@ -308,7 +341,7 @@ class _Plan:
             request_id=self.request_id,
             must_answer=bool(said.answers) and not said.messages,
             unattended=request.background,
-            short_lived=begins and not request.store,
+            short_lived=begins and not keeps,
             forgets_pauses=not request.store,
             origin=ORIGIN,
             request=remembered,

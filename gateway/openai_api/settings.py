@@ -45,6 +45,9 @@ class ChatSettings(Section):
 class ResponsesSettings(Section):
     """Responses: `/v1/responses` and `/v1/conversations`."""
 
+    thread_headers: tuple[HeaderName, ...] = ()
+    """Headers of requests that name the thread where 'previous_response_id' and 'conversation' do not: ['session-id'].
+    The first one sent counts."""
     backend_tools: Literal["mcp_call", "function_call", "hidden"] = "mcp_call"
     """How calls of tools that the gateway runs are shown: as items of this type, or not at all."""
     approvals: Literal["mcp_approval_request", "message"] = "mcp_approval_request"

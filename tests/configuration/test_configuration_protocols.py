@@ -62,7 +62,7 @@ def test_false_turns_a_protocol_off_for_all_or_for_a_key(tmp_path: Path) -> None
 
 WRONG = [
     ({"responses": {"backend_tools": "mcp"}}, "protocols.responses.backend_tools", "mcp_call, function_call, hidden"),
-    ({"responses": {"paper": 1}}, "protocols.responses.paper", "the keys here are: backend_tools, approvals"),
+    ({"responses": {"paper": 1}}, "protocols.responses.paper", "here are: thread_headers, backend_tools, approvals"),
     ({"ml_commons": {"stream_enabled": False}}, "protocols.ml_commons.stream_enabled", "'ml_commons.stream_enabled'"),
     ({"responses": True}, "protocols.responses", "must be a mapping of keys to values, or false"),
     ({"chat_completions": {"thread_headers": ["X a"]}}, "protocols.chat_completions.thread_headers[0]", "of a header"),

@@ -45,6 +45,7 @@ stream_max_retries = 0
 command = {python}
 args = [{server}]
 """
+SECTIONS: Final = {"protocols": {"responses": {"thread_headers": ["session-id"]}}}
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -75,7 +76,7 @@ async def test_codex_runs_what_its_mcp_server_has_and_goes_on(tmp_path: Path) ->
         missing_part("Codex is not installed here; 'make clients' installs it")
     home = tmp_path / "codex"
     home.mkdir()
-    async with local_gateway(tmp_path, [CODER]) as gateway:
+    async with local_gateway(tmp_path, [CODER], sections=SECTIONS) as gateway:
         configuration = CONFIGURATION.format(
             base_url=gateway.client.base_url,
             python=json.dumps(sys.executable),
@@ -84,6 +85,9 @@ async def test_codex_runs_what_its_mcp_server_has_and_goes_on(tmp_path: Path) ->
         (home / "config.toml").write_text(configuration)
         first = await asked_codex(home, "What is the weather in Paris?")
         second = await asked_codex(home, "resume", "--last", "And again?")
+        [session] = {event["thread_id"] for event in (*first, *second) if event["type"] == "thread.started"}
+        stored = (await gateway.client.get(f"/threads/{session}/messages"))["messages"]
+        versions = (await gateway.client.get(f"/threads/{session}/versions"))["versions"]
 
     items = [event["item"] for event in first if event["type"] == "item.completed"]
     [call] = [item for item in items if item["type"] == "mcp_tool_call"]
@@ -92,3 +96,5 @@ async def test_codex_runs_what_its_mcp_server_has_and_goes_on(tmp_path: Path) ->
     assert (look, answer.endswith("sunny in Paris.")) == ("I look.", True)
     told = [event["item"] for event in second if event["type"] == "item.completed"]
     assert [item["text"] for item in told if item["type"] == "agent_message"] == ["As I said."]
+    calls = [call["function"]["name"] for message in stored for call in message.get("toolCalls", ())]
+    assert (calls, len(versions)) == (["mcp__skies__forecast"], 1)
