@@ -105,7 +105,7 @@ class Conversation:
     @property
     def mark(self) -> str | None:
         """The value of `Message.conversation` for its messages."""
-        return None if self._id == DEFAULT_CONVERSATION else self._id
+        return mark_of(self._id)
 
     def split(self, messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
         """The messages of this conversation, and those of others, which it is not shown."""
@@ -165,6 +165,11 @@ class Conversation:
         """The server may keep a response of that name, complete or not."""
         if all(response.response_id != response_id for response in self._responses):
             self._left[response_id] = None
+
+
+def mark_of(conversation_id: str) -> str | None:
+    """The value of `Message.conversation` for the messages of that conversation."""
+    return None if conversation_id == DEFAULT_CONVERSATION else conversation_id
 
 
 def marked(messages: tuple[Message, ...], stored: Sequence[Message], mark: str | None) -> tuple[Message, ...]:

@@ -24,6 +24,7 @@ from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreErro
 from gateway.events import RunFailed, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.loop import Decision, LoopContext, ResumedRun
+from gateway.messages import Message
 from gateway.metrics import Metrics
 from gateway.runs.approvals import named_by
 from gateway.runs.counts import count_end, count_failed_tools
@@ -39,10 +40,10 @@ from gateway.runs.endings import (
     withdrawn_by,
     words_alone,
 )
-from gateway.runs.intake import recognised, take_in, up_to_date
+from gateway.runs.intake import recognised, take_in, up_to_date, waiting_messages
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
-from gateway.runs.recovery import LeftOpen, recover, restore
+from gateway.runs.recovery import LeftOpen, Waiting, end_waiting, recover, restore
 from gateway.runs.removal import ThreadRemoval
 from gateway.runs.run_terms import RunTerms, check_selected_tools, terms_of, with_choice
 from gateway.runs.run_trace import begin_trace, end_trace
@@ -149,9 +150,13 @@ class RunDriver:
             policy = live.terms.definition.on_concurrent_run
             if policy == "cancel_previous":
                 self._check_seen(live, given)
+            stored = await self._stored_ahead(live) if policy == "enqueue" else ()
             waiting = await self.lines.enter(live, policy)
             if waiting:
-                await self.store.queue_run(live.record)
+                # Nothing is awaited before: the store has the order of the line.
+                stateful = live.terms.model.capabilities.is_stateful
+                live.waiting_messages = waiting_messages(given, self._ahead(live, stored), is_stateful=stateful)
+                await self.store.queue_run(live.record, live.waiting_messages)
                 self.metrics.runs_waiting.inc()
                 live.enter(Phase.WAITING)
                 self._spawn(live, self._wait_and_run(live, given))
@@ -161,6 +166,25 @@ class RunDriver:
         except BaseException:
             self._leave(live)
             raise
+
+    async def _stored_ahead(self, live: LiveRun) -> Sequence[Message]:
+        """The messages of a thread on which somebody works who has not read it yet: where the run will wait."""
+        head = self.lines.head(*live.thread_key)
+        if self.lines.is_free(*live.thread_key) or (head is not None and head.thread is not None):
+            return ()
+        thread = await self.store.load_thread(*live.thread_key)
+        return () if thread is None else thread.messages
+
+    def _ahead(self, live: LiveRun, stored: Sequence[Message]) -> Sequence[Message]:
+        """What its thread has, as far as the runs before a waiting one have come, and what waits with these."""
+        for earlier in self.lines.line(*live.thread_key):
+            if earlier is live:
+                break
+            if earlier.thread is None:
+                stored = (*stored, *earlier.waiting_messages)
+            else:
+                stored = (*earlier.thread.messages, *earlier.fold.transcript.messages)
+        return stored
 
     async def _check_selected_tools(self, live: LiveRun, given: AgentInput) -> None:
         tools, _ = await _tools(live)
@@ -281,7 +305,9 @@ class RunDriver:
     def _spawn(self, live: LiveRun, work: Coroutine[None, None, None]) -> None:
         # The task itself sets the run's task: a task that is cancelled before its first step never runs.
         with current(live.trace):
-            task = asyncio.create_task(work, name=f"run {live.record.run_id}")
+            self._follow(asyncio.create_task(work, name=f"run {live.record.run_id}"))
+
+    def _follow(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -437,9 +463,8 @@ class RunDriver:
         try:
             while True:
                 try:
-                    await end_left_behind(
-                        self.store, self.clock, live.record, code=terminal.code, message=terminal.message
-                    )
+                    waited = () if live.begun else live.waiting_messages
+                    await end_left_behind(self.store, self.clock, live.record, terminal, waited)
                     return
                 except StoreError as error:
                     self.lines.block(live, error)
@@ -525,7 +550,8 @@ class RunDriver:
     async def recover(self) -> None:
         """End or continue the unfinished runs of an earlier process. Call once, before serving."""
         async with AsyncExitStack() as leases:
-            for left in await recover(self.store, self.clock, self.agents, leases):
+            found = await recover(self.store, self.clock, self.agents, leases)
+            for left in found.left_open:
                 trace = kept_trace(left.resumed.input)
                 terms, unattended = terms_of(left.agent, left.input), left.input.unattended
                 live = self.open(left.record, left.agent, terms, unattended=unattended, earlier_trace=trace)
@@ -533,6 +559,18 @@ class RunDriver:
                 await self.lines.enter(live, "enqueue")
                 self.metrics.runs_active.inc()
                 self._spawn(live, self._go_on(live, left))
+            for runs in found.behind:
+                self._follow(asyncio.create_task(self._end_behind(runs)))
+
+    async def _end_behind(self, runs: Sequence[Waiting]) -> None:
+        """End what waited behind a run of the earlier process, once that is over."""
+        record = runs[0].record
+        try:
+            async with self.lines.visit(record.owner, record.thread_id, waits=True):
+                await end_waiting(self.store, self.clock, runs)
+        except GatewayError as error:
+            extra = {"thread_id": record.thread_id, "code": error.code}
+            logger.warning("runs of the last process are ended at the next start", extra=extra)
 
     async def _go_on(self, live: LiveRun, left: LeftOpen) -> None:
         live.work_in(asyncio.current_task())

@@ -30,6 +30,7 @@ from gateway.events import (
 )
 from gateway.frozen import replace
 from gateway.history.cache import HistoryCache, digest_rows, own_calls, turns_of
+from gateway.history.merging import append_history
 from gateway.messages import JsonValue, Message, ToolCall, ToolResult, new_id
 from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation, marked
@@ -303,8 +304,11 @@ def _opened(
     return tuple(opened)
 
 
-async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code: str, message: str) -> None:
-    """End a run whose task is gone, from its log: close it properly, keep its messages, repeat nothing.
+async def end_left_behind(
+    store: Store, clock: Clock, record: RunRecord, terminal: Terminal, waited: Sequence[Message] = ()
+) -> None:
+    """End a run whose task is gone, from its log: close it properly, keep its messages, repeat nothing. `waited`: what
+    waited with a run that has not begun (see Store.queue_run) goes behind what its thread has.
 
     Raises:
         StoreError: the store cannot be used now.
@@ -321,11 +325,13 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
         fold.follow(events)
         last = page[-1].sequence
     first_events: list[Event] = [] if last else [RunStarted(record.thread_id, record.run_id)]
-    terminal = RunFailed(code, message, fold.usage.total)
+    terminal = replace(terminal, usage=fold.usage.total)
     closing = sealer.follow([*first_events, terminal])
     fold.follow(closing)
     mark = thread.messages[-1].conversation if thread.messages else None  # the input's, which was taken in last
     keep = len(thread.messages)
+    if waited:
+        thread = _with_input(thread, record, waited)
     produced = marked(fold.transcript.messages, (), mark)
     thread = ended_thread(thread, produced, terminal, now, fold.state, withdrawn=withdrawn_by(record))
     await store.end_run(
@@ -336,6 +342,13 @@ async def end_left_behind(store: Store, clock: Clock, record: RunRecord, *, code
         records=encode_events(closing, now),
         erase=fold.transcript.retracted,
     )
+
+
+def _with_input(thread: Thread, record: RunRecord, waited: Sequence[Message]) -> Thread:
+    """The thread with what waited with the run, as if it had begun."""
+    messages = append_history(thread.messages, waited)
+    title = thread.title or title_of(messages)
+    return replace(thread, agent_id=record.agent_id, title=title, messages=messages, last_run_id=record.run_id)
 
 
 def no_message(thread_id: str, message_id: str) -> NotFoundError:

@@ -21,7 +21,7 @@ from gateway.history.merging import (
 from gateway.history.versions import Rewrite, history_change
 from gateway.loop import Decision
 from gateway.messages import Message
-from gateway.model_state import Conversation, branched, marked
+from gateway.model_state import Conversation, branched, mark_of, marked
 from gateway.runs.approvals import answers_any, approves_as, arguments_check, decide
 from gateway.runs.endings import approval_answered, still_asked, title_of, without_claims
 from gateway.store import Thread
@@ -123,6 +123,15 @@ def recognised(given: AgentInput, stored: Sequence[Message]) -> AgentInput:
     if given.recognition is None:
         return given
     return replace(given, messages=given.recognition(stored, given.messages), minted_ids=frozenset())
+
+
+def waiting_messages(given: AgentInput, stored: Sequence[Message], *, is_stateful: bool) -> tuple[Message, ...]:
+    """What the store keeps of an input whose run waits for its turn: its user's messages that are not `stored`.
+    `is_stateful`: its model's server keeps conversations.
+    """
+    known = {message.id for message in stored}
+    new = [each for each in recognised(given, stored).messages if each.role == "user" and each.id not in known]
+    return marked(tuple(new), (), mark_of(given.conversation_id) if is_stateful else None)
 
 
 def is_whole_history(given: AgentInput, definition: AgentDefinition, stored: Sequence[Message]) -> bool:

@@ -62,6 +62,7 @@ class LiveRun:
         "_clock", "_gathered", "_kept_waiters", "_last_future", "_phases", "_sealer", "_store", "_unkept", "_window",
         "accepted", "agent", "audience", "cancel_reason", "conversation", "failure", "first_sign_at", "fold", "kept",
         "left", "must_be_kept", "record", "sequence", "task", "terms", "thread", "trace", "unattended", "unkept",
+        "waiting_messages",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +94,7 @@ class LiveRun:
         self.fold = RunFold()  # of all accepted events
         self.conversation: Conversation | None = None  # at a stateful model's server
         self.thread: Thread | None = None  # with the run's input; None while the run waits
+        self.waiting_messages: tuple[Message, ...] = ()  # new ones of its user, which no thread has while the run waits
         self.unkept: StoreError | None = None  # why its end cannot be stored now
         self.accepted = False  # its answer comes from a background response: another process may continue it
         self.must_be_kept = False  # a background answer is over and must be in the log before its tools run

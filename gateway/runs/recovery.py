@@ -1,23 +1,28 @@
 """Ends or continues the unfinished runs of an earlier process.
 
 Below: endings, live_run, turns.resumption. Above: the run driver. A run can be continued if its provider works on in
-the background. Every other run is ended from its log: a tool that was running is never run again.
+the background. Every other run is ended from its log: a tool that was running is never run again. What waited with a
+run for its turn goes behind what was under way on its thread.
 """
 
 from __future__ import annotations
 
 import logging
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gateway.agent import AgentInput
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.clock import Clock
 from gateway.errors import StoreError
-from gateway.events import Event
+from gateway.events import Event, RunFailed
+from gateway.frozen import replace
 from gateway.loop import ResumedRun
-from gateway.runs.endings import conversation_of, end_left_behind
+from gateway.messages import Message
+from gateway.runs.endings import conversation_of, end_left_behind, ended_record, terminal_of, withdrawn_by
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
 from gateway.runs.viewer import read_log
@@ -25,6 +30,8 @@ from gateway.store import RunRecord, RunStatus, Store, Thread
 from gateway.turns.resumption import RESTARTED, open_call, restored_input
 
 logger = logging.getLogger(__name__)
+
+_RESTARTED = RunFailed("server_restarted", RESTARTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +46,89 @@ class LeftOpen:
     input: AgentInput
 
 
-async def recover(store: Store, clock: Clock, agents: AgentDirectory, leases: AsyncExitStack) -> list[LeftOpen]:
-    """End the runs that an earlier process left behind; gives those that can be continued. Their agents stay open until
-    `leases` ends.
+class Waiting(NamedTuple):
+    """A run that waited for its turn, or had left the queue; and the messages that waited with it."""
+
+    record: RunRecord
+    messages: Sequence[Message]
+
+
+class Found(NamedTuple):
+    """The runs that can be continued, and those that waited behind these, by thread in the order of their queue."""
+
+    left_open: Sequence[LeftOpen]
+    behind: Sequence[Sequence[Waiting]]
+
+
+async def recover(store: Store, clock: Clock, agents: AgentDirectory, leases: AsyncExitStack) -> Found:
+    """End the runs that an earlier process left behind, but for those that can be continued and what waited behind
+    these. The agents of those that can be continued stay open until `leases` ends.
 
     Raises:
         StoreError: the store cannot be used now.
     """
-    found: list[LeftOpen] = []
+    left_open: list[LeftOpen] = []
     for record in await store.unfinished_runs():
-        try:
-            async with AsyncExitStack() as lease:
-                agent = await lease.enter_async_context(agents.usable(record.owner, record.agent_id))
-                left = None if agent is None else await _left_open(store, agent, record)
-                if left is not None:
-                    found.append(left)
-                    leases.push_async_callback(lease.pop_all().aclose)
-                    continue
-            logger.warning("ending a run that the last process left behind", extra={"run_id": record.run_id})
-            await end_left_behind(store, clock, record, code="server_restarted", message=RESTARTED)
-        except StoreError:
-            raise
-        except Exception:  # one unreadable log must not stop the gateway
-            logger.exception("a run of the last process cannot be ended", extra={"run_id": record.run_id})
-    return found
+        if record.status is RunStatus.RUNNING:
+            with _one_of_many(record):
+                async with AsyncExitStack() as lease:
+                    agent = await lease.enter_async_context(agents.usable(record.owner, record.agent_id))
+                    left = None if agent is None else await _left_open(store, agent, record)
+                    if left is not None:
+                        left_open.append(left)
+                        leases.push_async_callback(lease.pop_all().aclose)
+                        continue
+                await _end(store, clock, record)
+    behind: dict[tuple[str, str], list[Waiting]] = {
+        (each.record.owner, each.record.thread_id): [] for each in left_open
+    }
+    for record, messages in await store.waiting_runs():
+        runs = behind.get((record.owner, record.thread_id))
+        if runs is None:
+            await end_waiting(store, clock, [Waiting(record, messages)])
+        else:
+            runs.append(Waiting(await _out_of_queue(store, clock, record), messages))
+    return Found(left_open, [runs for runs in behind.values() if runs])
+
+
+async def end_waiting(store: Store, clock: Clock, runs: Sequence[Waiting]) -> None:
+    """End runs that nothing is under way before any more: what waited with them goes into their thread.
+
+    Raises:
+        StoreError: the store cannot be used now.
+    """
+    for record, messages in runs:
+        with _one_of_many(record):
+            await _end(store, clock, record, messages)
+
+
+@contextmanager
+def _one_of_many(record: RunRecord) -> Iterator[None]:
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception:  # one unreadable log must not stop the gateway
+        logger.exception("a run of the last process cannot be ended", extra={"run_id": record.run_id})
+
+
+async def _end(store: Store, clock: Clock, record: RunRecord, messages: Sequence[Message] = ()) -> None:
+    logger.warning("ending a run that the last process left behind", extra={"run_id": record.run_id})
+    terminal = terminal_of(record) if record.status.ended else _RESTARTED
+    await end_left_behind(store, clock, record, terminal, messages)
+
+
+async def _out_of_queue(store: Store, clock: Clock, record: RunRecord) -> RunRecord:
+    """The run, which has left the queue: it is told so before what is under way ends."""
+    if record.status.ended or withdrawn_by(record):  # the latter ends with what it withdraws
+        return record
+    left = replace(ended_record(record, _RESTARTED, clock.now()), started_at=None)
+    await store.queue_run(left)
+    return left
 
 
 async def _left_open(store: Store, agent: OpenAgent, record: RunRecord) -> LeftOpen | None:
-    if record.status is not RunStatus.RUNNING or not agent.model.capabilities.background:
+    if not agent.model.capabilities.background:
         return None
     thread = await store.load_thread(record.owner, record.thread_id)
     log = read_log(store, record.owner, record.run_id, after=0, until=None)

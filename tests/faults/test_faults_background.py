@@ -24,7 +24,7 @@ from tests.responses_events import Item, call_item, message_item, reasoning_item
 from tests.responses_server import ResponsesServer, responses_server
 from tests.running_gateway import GatewayClient, agent, gateway_process, run_body, write_configuration
 from tests.stateful_scene import PICK, openai_model, said, sent_in
-from tests.waiting import until_outside
+from tests.waiting import until_answered, until_outside
 
 DEADLINE_SECONDS = 60
 ANSWER: Sequence[Item] = (
@@ -172,5 +172,8 @@ async def test_a_run_that_waited_is_ended_and_the_one_before_it_goes_on(
         events = await whole_run(gateway.client, "run-1", seen)
         assert text(events) == "Here it is"
         assert (await gateway.client.get("/runs/run-1"))["status"] == "completed"
-        messages = (await gateway.client.get("/threads/thread-1/messages"))["messages"]
-        assert [message["role"] for message in messages] == ["user", "assistant"]
+        found = await until_answered(
+            lambda: gateway.client.get("/threads/thread-1/messages"), lambda found: len(found["messages"]) == 3
+        )
+        assert [message["role"] for message in found["messages"]] == ["user", "assistant", "user"]
+        assert found["messages"][-1]["content"] == "two", "behind what was under way"
