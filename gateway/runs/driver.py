@@ -154,8 +154,8 @@ class RunDriver:
             waiting = await self.lines.enter(live, policy)
             if waiting:
                 # Nothing is awaited before: the store has the order of the line.
-                stateful = live.terms.model.capabilities.is_stateful
-                live.waiting_messages = waiting_messages(given, self._ahead(live, stored), is_stateful=stateful)
+                ahead, stateful = self.lines.ahead(live, stored), live.terms.model.capabilities.is_stateful
+                live.waiting_messages = waiting_messages(given, ahead, is_stateful=stateful)
                 await self.store.queue_run(live.record, live.waiting_messages)
                 self.metrics.runs_waiting.inc()
                 live.enter(Phase.WAITING)
@@ -169,22 +169,12 @@ class RunDriver:
 
     async def _stored_ahead(self, live: LiveRun) -> Sequence[Message]:
         """The messages of a thread on which somebody works who has not read it yet: where the run will wait."""
-        head = self.lines.head(*live.thread_key)
-        if self.lines.is_free(*live.thread_key) or (head is not None and head.thread is not None):
+        if self.lines.is_free(*live.thread_key):
+            return ()
+        if (head := self.lines.head(*live.thread_key)) is not None and head.thread is not None:
             return ()
         thread = await self.store.load_thread(*live.thread_key)
         return () if thread is None else thread.messages
-
-    def _ahead(self, live: LiveRun, stored: Sequence[Message]) -> Sequence[Message]:
-        """What its thread has, as far as the runs before a waiting one have come, and what waits with these."""
-        for earlier in self.lines.line(*live.thread_key):
-            if earlier is live:
-                break
-            if earlier.thread is None:
-                stored = (*stored, *earlier.waiting_messages)
-            else:
-                stored = (*earlier.thread.messages, *earlier.fold.transcript.messages)
-        return stored
 
     async def _check_selected_tools(self, live: LiveRun, given: AgentInput) -> None:
         tools, _ = await _tools(live)

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from gateway.clock import Clock
 from gateway.errors import ConflictError, GatewayError, StoreError, StoreFullError, TooManyRequestsError
+from gateway.messages import Message
 from gateway.runs.live_run import LiveRun
 from gateway.runs.store_waits import soon_stored
 
@@ -78,6 +79,19 @@ class ThreadLines:
         """The working run."""
         line = self._lines.get((owner, thread_id))
         return line[0] if line and isinstance(line[0], LiveRun) else None
+
+    def ahead(self, live: LiveRun, stored: Sequence[Message]) -> Sequence[Message]:
+        """What its thread has, as far as the runs before it in its line have come, and what waits with these. `stored`:
+        what it has where the first one has not read it yet.
+        """
+        for earlier in self.line(*live.thread_key):
+            if earlier is live:
+                break
+            if earlier.thread is None:
+                stored = (*stored, *earlier.waiting_messages)
+            else:
+                stored = (*earlier.thread.messages, *earlier.fold.transcript.messages)
+        return stored
 
     def turn(self, live: LiveRun) -> asyncio.Future[None]:
         """Done when it is the turn of a run for which `enter` gave True."""

@@ -82,7 +82,7 @@ async def over_ml_commons(client: GatewayClient, text: str) -> str:
 
 async def ended_over_ml_commons(client: GatewayClient, task_id: str) -> None:
     task = await asked(client, "GET", f"{P}/tasks/{task_id}")
-    assert (task["state"], task["response"]) == ("FAILED", {"error_message": task["error"]})
+    assert (task["state"], task["response"]["error_message"]) == ("FAILED", task["error"])
     assert "restarted" in task["error"]
 
 
