@@ -57,7 +57,10 @@ response where it lacks them.
 
 
 def problem_of(error: GatewayError) -> Problem:
-    """The problem of `error`."""
+    """The problem of `error`, which forgets where it was raised: what raised it may know it, and such a circle would
+    keep the whole request until the garbage collector comes.
+    """
+    _forget_frames(error)
     headers: dict[str, str] = {"cache-control": "no-store"}
     if isinstance(error, TooManyRequestsError):
         if error.retry_after_seconds is not None:
@@ -71,6 +74,11 @@ def problem_of(error: GatewayError) -> Problem:
     if not isinstance(error, InvalidRequestError):
         return Problem(error.status, error.code, error.message, headers=headers)
     return Problem(error.status, error.code, error.message, error.problems, error.members, headers)
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    while error is not None:
+        error.__traceback__, error = None, error.__context__
 
 
 def internal_problem(scope: Scope) -> Problem:

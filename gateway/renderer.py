@@ -193,6 +193,7 @@ class _Leaving:
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
+            self._task = None  # it ends with an exception whose traceback refers to this object
 
     def _begin(self) -> None:
         self._task = asyncio.create_task(self._watch())

@@ -67,22 +67,49 @@ class ProtocolStateError(ValueError):
     """What was asked for is not what may come next. The text says what may."""
 
 
-class ResponseState:
-    """One response. `frames` is how many frames it has given: the number of the next one."""
+class Progress:
+    """How far a response is: all that its messages and contents know of it. If they knew the response, which knows
+    them, nothing of an answer would go before the garbage collector came.
+    """
 
-    __slots__ = ("_ending", "_members", "frames", "messages", "status")
+    __slots__ = ("ended", "frames", "status")
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.status = ""
+        self.ended = False
+
+    def take(self, frames: int = 1) -> int:
+        """The number of the next frame, where so many are made."""
+        number = self.frames
+        self.frames = number + frames
+        return number
+
+
+class ResponseState:
+    """One response."""
+
+    __slots__ = ("_ending", "_members", "_progress", "messages")
 
     def __init__(self, members: JsonObject) -> None:
         """`members` are those that each of its frames has: `id`, `created_at`, `session_id`, ..."""
         self._members = _more(members)
         self._ending: Frame | None = None
-        self.status = ""
-        self.frames = 0
+        self._progress = Progress()
         self.messages: dict[str, MessageState] = {}
 
     @property
-    def ended(self) -> bool:
-        return self._ending is not None
+    def status(self) -> str:
+        return self._progress.status
+
+    @property
+    def frames(self) -> int:
+        """How many frames it has given: the number of the next one."""
+        return self._progress.frames
+
+    @frames.setter
+    def frames(self, count: int) -> None:
+        self._progress.frames = count
 
     def begin(self) -> tuple[Frame, Frame]:
         """The first two frames: `created`, `in_progress`.
@@ -91,8 +118,8 @@ class ResponseState:
             ProtocolStateError: it is created already.
         """
         self._expect("created")
-        self.status, number, said = "in_progress", self.frames, (self._members, self._output(), b"")
-        self.frames = number + 2
+        progress, said = self._progress, (self._members, self._output(), b"")
+        progress.status, number = "in_progress", progress.take(2)
         return _RESPONSE_FRAME % (number, b"created", *said), _RESPONSE_FRAME % (number + 1, b"in_progress", *said)
 
     def created(self) -> Frame:
@@ -132,6 +159,7 @@ class ResponseState:
         for message in left:
             message.cut_off("canceled" if status == "canceled" else "incomplete")
         self._ending = self._frame(status, _more(members))
+        self._progress.ended = True
         return self._ending
 
     def message(self, message_id: str, kind: str = "message", role: str = "assistant") -> MessageState:
@@ -141,13 +169,13 @@ class ResponseState:
             ProtocolStateError: the response has ended, or has a message of this id.
         """
         self._expect_new(message_id)
-        message = self.messages[message_id] = MessageState(self, message_id, kind, role)
+        message = self.messages[message_id] = MessageState(self._progress, message_id, kind, role)
         return message
 
     def data_message(self, message_id: str, kind: str, role: str = "assistant") -> DataMessage:
         """As `message`, for one content of data."""
         self._expect_new(message_id)
-        message = self.messages[message_id] = DataMessage(self, message_id, kind, role)
+        message = self.messages[message_id] = DataMessage(self._progress, message_id, kind, role)
         return message
 
     def value(self, status: str) -> JsonObject:
@@ -156,9 +184,7 @@ class ResponseState:
 
     def take(self) -> int:
         """The number of the next frame."""
-        number = self.frames
-        self.frames = number + 1
-        return number
+        return self._progress.take()
 
     def _expect(self, status: str) -> None:
         following = _NEXT.get(self.status, ())
@@ -174,7 +200,7 @@ class ResponseState:
             raise ProtocolStateError(f"the response has a message {message_id} already: a message's id is its own")
 
     def _frame(self, status: str, members: Body = b"") -> Frame:
-        self.status = status
+        self._progress.status = status
         return _RESPONSE_FRAME % (self.take(), status.encode(), self._members, self._output(), members)
 
     def _output(self) -> bytes:
@@ -190,8 +216,8 @@ class MessageState:
     last: Body | None = None  # how its response shows it, once it has ended
     ended = False
 
-    def __init__(self, response: ResponseState, message_id: str, kind: str, role: str) -> None:
-        self._response = response
+    def __init__(self, progress: Progress, message_id: str, kind: str, role: str) -> None:
+        self._progress = progress
         self.id = message_id
         self.contents: dict[int, ContentState] = {}  # by index, in its order
         self.named = named = written(message_id)
@@ -206,7 +232,7 @@ class MessageState:
         if self._status:
             raise ProtocolStateError(f"the message {self.id} is open already: expected contents, or its end")
         self._status = "created"
-        return _MESSAGE_FRAME % (self._response.take(), b"created", self._head)
+        return _MESSAGE_FRAME % (self._progress.take(), b"created", self._head)
 
     def in_progress(self) -> Frame:
         """Its second frame, where it has one: some clients show reasoning and calls only then.
@@ -217,7 +243,7 @@ class MessageState:
         if self._status != "created" or self.contents:
             raise ProtocolStateError(f"the message {self.id} is not new: it is in progress right behind its opening")
         self._status = "in_progress"
-        return _MESSAGE_FRAME % (self._response.take(), b"in_progress", self._head)
+        return _MESSAGE_FRAME % (self._progress.take(), b"in_progress", self._head)
 
     def content(self, kind: str, index: int | None = None) -> ContentState:
         """A new content, behind those there are, or at that place.
@@ -237,7 +263,7 @@ class MessageState:
             raise ValueError(f"a content's index counts from 0, and is not {place}")
         if place in self.contents:
             raise ProtocolStateError(f"the message {self.id} has a content {place} already: its next one is another")
-        content = self.contents[place] = ContentState(self._response, self, kind, place)
+        content = self.contents[place] = ContentState(self._progress, self.id, self.named, kind, place)
         if index is not None:
             self.contents = dict(sorted(self.contents.items()))
         return content
@@ -266,9 +292,7 @@ class MessageState:
         """As `finish` of its only content, which is open and whose last status is `ending`, and `close`: in fewer
         steps.
         """
-        response = self._response
-        number = response.frames
-        response.frames = number + 2
+        number = self._progress.take(2)
         content.settle(kind, value, ending, number)
         said = _CONTENT % (ending.encode(), kind.encode(), content.index, b"false", self.named, value)
         self._status, self.ended, self._number = status, True, number + 1
@@ -285,15 +309,15 @@ class MessageState:
             ProtocolStateError: it is open, or its response has ended.
             ValueError: there are no contents of such a type or value.
         """
-        if self._response.ended:
+        if self._progress.ended:
             raise ProtocolStateError(
-                f"the response has ended as {self._response.status}: its messages stay as they are"
+                f"the response has ended as {self._progress.status}: its messages stay as they are"
             )
         if self._status and not self.ended:
             raise ProtocolStateError(f"the message {self.id} is open: expected its contents, or its end")
         self.contents = {}
         for index, (kind, value) in enumerate(contents):
-            content = self.contents[index] = ContentState(self._response, self, kind, index)
+            content = self.contents[index] = ContentState(self._progress, self.id, self.named, kind, index)
             content.replace(kind, value_said(kind, value))
             content.cut_off("completed")
         self._status, self._members = status, _more(members)
@@ -331,7 +355,7 @@ class MessageState:
         self.last = last = self.body()
         for content in self.contents.values():
             content.forget()
-        self._number = number = self._response.take()
+        self._number = number = self._progress.take()
         return _FRAME % (number, last)
 
 
@@ -346,9 +370,8 @@ class DataMessage(MessageState):
 
     def begin(self, data: bytes) -> tuple[Frame, ...]:
         """Opened, in progress, the content as it is now."""
-        response, head, self._data, self._status = self._response, self._head, data, "in_progress"
-        number = response.frames
-        response.frames = number + 3
+        head, self._data, self._status = self._head, data, "in_progress"
+        number = self._progress.take(3)
         return (
             _MESSAGE_FRAME % (number, b"created", head),
             _MESSAGE_FRAME % (number + 1, b"in_progress", head),
@@ -358,13 +381,12 @@ class DataMessage(MessageState):
     def set(self, data: bytes) -> Frame:
         """The content as it is now."""
         self._data = data
-        return _DATA_FRAME % (self._response.take(), b"in_progress", self.named, data)
+        return _DATA_FRAME % (self._progress.take(), b"in_progress", self.named, data)
 
     def finish(self, data: bytes, content: str = "completed", status: str = "completed") -> tuple[Frame, Frame]:
         """The content's last frame, and its own. `content` is the last status of the former."""
-        response, self._data, self._status, self.ended = self._response, data, status, True
-        self._number = number = response.frames + 1
-        response.frames = number + 1
+        self._data, self._status, self.ended = data, status, True
+        self._number = number = self._progress.take(2) + 1
         whole = _DATA % (content.encode(), self.named, data)
         self.last = last = _ONE_CONTENT % (status.encode(), self._head, whole)
         return _FRAME % (number - 1, whole), _FRAME % (number, last)
@@ -383,9 +405,11 @@ class ContentState:
     _number: int | None = None  # of its last frame
     ended = False
 
-    def __init__(self, response: ResponseState, message: MessageState, kind: str, index: int) -> None:
-        self._response = response
-        self._message = message
+    def __init__(self, progress: Progress, message_id: str, named: Body, kind: str, index: int) -> None:
+        """`named` is its message's."""
+        self._progress = progress
+        self._message_id = message_id
+        self._named = named
         self.kind = kind
         self.index = index
         self.parts: list[str] = []
@@ -429,7 +453,7 @@ class ContentState:
             return _frame(self._number, self.body())
         self._status, self.ended, self._began = status, True, True
         self._last = last = self.body()
-        self._number = number = self._response.take()
+        self._number = number = self._progress.take()
         return _FRAME % (number, last)
 
     def finish(self, kind: str, value: Body, status: str = "completed") -> Frame:
@@ -466,7 +490,7 @@ class ContentState:
         """It as it is now, as its message shows it."""
         if self._last is not None:
             return self._last
-        kind, named = self.kind.encode(), self._message.named
+        kind, named = self.kind.encode(), self._named
         return _CONTENT % (self._status.encode(), kind, self.index, b"false", named, self._said())
 
     def delta_head(self) -> Body:
@@ -476,7 +500,7 @@ class ContentState:
         """
         self._began = True
         kind = self.kind.encode()
-        named = self._message.named
+        named = self._named
         return b"," + _CONTENT % (b"in_progress", kind, self.index, b"true", named, b',"%b":' % kind)
 
     def _said(self) -> Body:
@@ -492,13 +516,13 @@ class ContentState:
 
     def _going(self, delta: bytes, said: Body) -> Frame:
         self._began = True
-        number, kind, named = self._response.take(), self.kind.encode(), self._message.named
+        number, kind, named = self._progress.take(), self.kind.encode(), self._named
         return _CONTENT_FRAME % (number, b"in_progress", kind, self.index, delta, named, said)
 
     def _expect_open(self) -> None:
         if self.ended:
             raise ProtocolStateError(
-                f"the content {self.index} of {self._message.id} has ended as {self._status}:"
+                f"the content {self.index} of {self._message_id} has ended as {self._status}:"
                 " it takes nothing any more; open another one"
             )
 

@@ -6,6 +6,7 @@ Below: ml_commons, protocol. https://docs.opensearch.org/latest/ml-commons-plugi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from starlette.requests import Request
@@ -84,9 +85,10 @@ class _Endpoints:
 
 
 def _problem(error: GatewayError) -> Problem:
-    if isinstance(error, ExecutionFailedError):  # without headers: a provider's 401 asks for no key of the gateway's
-        return Problem(error.status, error.code, error.message, headers={"cache-control": "no-store"})
-    return problem_of(error)
+    problem = problem_of(error)
+    if isinstance(error, ExecutionFailedError):  # a provider's 401 asks for no key of the gateway's
+        return replace(problem, headers={"cache-control": "no-store"})
+    return problem
 
 
 def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:

@@ -112,7 +112,17 @@ class Connection(HttpToolsProtocol):
                 timer.cancel()
         self._stuck_timer = self._unread_timer = None
         self._received = b""
+        self._forget()
+
+    def _forget(self) -> None:
+        """What knows this connection is no longer known to it: nothing waits for the garbage collector, which hardly
+        ever comes. An application may still use its request, its answer and the transport.
+        """
         self.pipeline.clear()
+        self._responding = None
+        self.cycle = self.scope = None  # type: ignore[assignment]
+        if isinstance(self.transport, _JoinedHeads):
+            self.transport.forget_connection()
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -425,13 +435,17 @@ class _JoinedHeads(asyncio.Transport):
     def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
         super().__init__()
         self._transport = transport
-        self._connection = connection
+        self._connection: Connection | None = connection
         self._head = b""
+
+    def forget_connection(self) -> None:
+        """It is lost: nothing is written any more."""
+        self._connection = None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._head:
             data, self._head = self._head + bytes(data), b""
-        elif isinstance(data, bytes) and data.startswith(b"HTTP/1.1 "):
+        elif self._connection is not None and isinstance(data, bytes) and data.startswith(b"HTTP/1.1 "):
             self._head = data
             self._connection.loop.call_soon(self._write_head)
             return
@@ -443,12 +457,14 @@ class _JoinedHeads(asyncio.Transport):
             self._transport.write(head)
 
     def close(self) -> None:
-        if self._connection.breaks_off():
+        connection = self._connection
+        if connection is not None and connection.breaks_off():
             self._transport.abort()
             return
         self._write_head()
         self._transport.close()
-        self._connection.watch_writing()
+        if connection is not None:
+            connection.watch_writing()
 
     def abort(self) -> None:
         self._transport.abort()
