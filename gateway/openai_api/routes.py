@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 PREFIXES: Final = ("/v1", "/compatible-mode/v1")
 """Each path is served below all of them."""
+PATHS_WITHOUT_PREFIX: Final = ("/models", "/chat/completions", "/responses", "/conversations")
+"""What clients ask for whose base URL lacks the prefix: nothing is there, and the error says so."""
 KEY_HEADER: Final = "idempotency-key"
 """What makes a request one that can be repeated: it gives its run the id."""
 REPEAT_WORDS: Final = RepeatWords(
@@ -132,12 +134,18 @@ def openai_error_form(problem: Problem, scope: Scope) -> Response:
     """The error form of these protocols, see protocol.WireProtocol."""
     headers = dict(retry_headers(problem))
     if problem.status == 404 and "endpoint" not in scope:
-        detail = f"nothing is served at {shown_path(scope)}; is the base URL right? GET /docs lists all paths"
+        detail = f"nothing is served at {shown_path(scope)}; {_base_url_hint(scope['path'])}"
         problem = replace(problem, detail=detail, code="unknown_url")
     elif problem.status == 405:
         headers["allow"] = allowed = ", ".join(allowed_methods(scope))
         problem = replace(problem, detail=f"{problem.detail}; use {allowed}")
     return _error_response(problem, headers)
+
+
+def _base_url_hint(path: str) -> str:
+    if (meant := next((each for each in PATHS_WITHOUT_PREFIX if f"{path}/".startswith(f"{each}/")), None)) is None:
+        return "is the base URL right? GET /docs lists all paths"
+    return f"did you mean {PREFIXES[0]}{meant}? The base URL has to end with {PREFIXES[0]}"
 
 
 def _error_response(problem: Problem, headers: Mapping[str, str]) -> Response:

@@ -20,7 +20,7 @@ from gateway.endpoints.answers import json_response
 from gateway.messages import JsonObject
 from gateway.openai_api.api_document import openai_api, openai_operation
 from gateway.openai_api.errors import unknown_model
-from gateway.openai_api.routes import PREFIXES, openai_error_form, openai_routes
+from gateway.openai_api.routes import PATHS_WITHOUT_PREFIX, PREFIXES, openai_error_form, openai_routes
 from gateway.openai_api.settings import CHAT_SECTION, RESPONSES_SECTION
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
 
@@ -90,7 +90,7 @@ _API = openai_api(
 PROTOCOL = WireProtocol(
     "openai_models",
     _routes,
-    paths=[path for prefix in PREFIXES for path in (prefix, f"{prefix}/{{rest:path}}")],
+    paths=[path for begin in (*PREFIXES, *PATHS_WITHOUT_PREFIX) for path in (begin, f"{begin}/{{rest:path}}")],
     error_form=openai_error_form,
     api=_API,
     settings={**CHAT_SECTION, **RESPONSES_SECTION},

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,17 @@ async def test_the_javascript_clients_get_an_answer(tmp_path: Path, package: str
     codes = {"openai": snippet("docs/openai.md", "js", "new OpenAI"), "ai": snippet("docs/openai.md", "js", "@ai-sdk")}
     (tmp_path / "node_modules").symlink_to(CLIENTS / "node_modules")
     assert ANSWER in await printed(tmp_path, codes[package], str(find_node()))
+
+
+def test_every_application_is_told_the_same_address() -> None:
+    codex = tomllib.loads(snippet("docs/openai.md", "", "model_providers"))
+    opencode = json.loads(snippet("docs/openai.md", "", "opencode.ai"))
+    [llm] = yaml.safe_load(snippet("docs/openai.md", "", "api_key_name"))
+    aider = snippet("docs/openai.md", "", "aider --model")
+    provider = codex["model_providers"][codex["model_provider"]]
+    assert (provider["base_url"], provider["wire_api"], codex["model"]) == (f"{ADDRESS}/v1", "responses", "assistant")
+    assert opencode["provider"]["gateway"]["options"]["baseURL"] == llm["api_base"] == f"{ADDRESS}/v1"
+    assert f"OPENAI_API_BASE={ADDRESS}/v1 " in aider
 
 
 def test_the_settings_are_those_there_are() -> None:

@@ -88,6 +88,26 @@ async def test_a_path_that_is_not_served_is_named(gateway: LocalGateway) -> None
     assert problem.headers["content-type"] == "application/problem+json", "other paths keep their form"
 
 
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/models", "/v1/models"),
+        ("/models/assistant", "/v1/models"),
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/responses", "/v1/responses"),
+        ("/responses/resp_1/cancel", "/v1/responses"),
+        ("/conversations", "/v1/conversations"),
+    ],
+)
+async def test_a_base_url_without_v1_is_told_what_was_meant(gateway: LocalGateway, path: str, meant: str) -> None:
+    for method in ("GET", "POST"):
+        found = error(await gateway.client.http.request(method, path, headers=KEY), 404)
+        assert found["code"] == "unknown_url"
+        assert f"did you mean {meant}?" in str(found["message"])
+    other = await gateway.client.http.get("/modelsx", headers=KEY)
+    assert other.headers["content-type"] == "application/problem+json"
+
+
 async def test_a_method_that_is_not_served_is_answered_with_those_that_are(gateway: LocalGateway) -> None:
     answer = await gateway.client.http.delete("/v1/models", headers=KEY)
     found = error(answer, 405)

@@ -12,34 +12,26 @@ from typing import Any, Final
 
 import pytest
 
+from tests.documentation import snippet
 from tests.openai_clients.conftest import CLIENT_SECONDS, CLIENTS
 from tests.page_browser import missing_part
 from tests.running_gateway import agent, local_gateway, scripted
 
 CODEX: Final = CLIENTS / "node_modules/.bin/codex"
 CODER: Final = agent(
-    "coder",
+    "assistant",
     scripted(
         [{"text": "I look."}, {"tool": "mcp__skies__forecast", "arguments": {"city": "Paris"}}],
         [{"text": "It is {{result}}."}],
         rules=[{"when": {"last_user_contains": "again"}, "response": [{"text": "As I said."}]}],
     ),
 )
+ADDRESS: Final = "http://127.0.0.1:8000"
 CONFIGURATION: Final = """
-model = "coder"
-model_provider = "gateway"
 check_for_update_on_startup = false
-
+{told}
 [analytics]
 enabled = false
-
-[model_providers.gateway]
-name = "gateway"
-base_url = "{base_url}/v1"
-env_key = "GATEWAY_KEY"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
 
 [mcp_servers.skies]
 command = {python}
@@ -53,7 +45,7 @@ async def asked_codex(home: Path, *words: str) -> list[dict[str, Any]]:
     """What Codex tells of one turn."""
     quiet = {
         "CODEX_HOME": str(home),
-        "GATEWAY_KEY": "key",
+        "ALICE_KEY": "key",
         "NO_PROXY": "127.0.0.1",
         "HTTPS_PROXY": "http://127.0.0.1:9",
     }
@@ -78,7 +70,7 @@ async def test_codex_runs_what_its_mcp_server_has_and_goes_on(tmp_path: Path) ->
     home.mkdir()
     async with local_gateway(tmp_path, [CODER], sections=SECTIONS) as gateway:
         configuration = CONFIGURATION.format(
-            base_url=gateway.client.base_url,
+            told=snippet("docs/openai.md", "", "model_providers").replace(ADDRESS, gateway.client.base_url),
             python=json.dumps(sys.executable),
             server=json.dumps(str(CLIENTS / "skies_server.py")),
         )
