@@ -40,6 +40,7 @@ from gateway.endpoints.error_forms import ErrorForms
 from gateway.endpoints.paths import path_with_marked_slashes
 from gateway.endpoints.route_table import RouteTable, expect_distinct
 from gateway.endpoints.routes import check_open_to_visitors
+from gateway.endpoints.shared_time import SharedTime
 from gateway.errors import StoreError, UnavailableError
 from gateway.http_client.clients import HttpClients
 from gateway.http_client.endpoint_policy import EndpointPolicy
@@ -121,6 +122,7 @@ class Application:
         self._is_open = False  # between the begin and the end of its lifespan
         self._serves = False  # once all of it is open
         self._warming: set[asyncio.Task[None]] = set()
+        self._time = SharedTime()
         self.redaction = redaction or Redaction(settings.secrets)
         self._choice = choose_protocols(settings, protocol_adapters)
         self.store = self._open_store(self._choice.found)
@@ -170,6 +172,7 @@ class Application:
             fetcher=self._http.fetcher,
             sections={"ml_commons": self.settings.ml_commons},
             settings=ProtocolSettings(self._choice.settings, {key.name: key.protocols for key in server.api_keys}),
+            time=self._time,
         )
         self._opens = [partial(each.open, environment) for each in protocols if each.open is not None]
         self._closes = [partial(each.close, environment) for each in protocols if each.close is not None]
@@ -214,6 +217,7 @@ class Application:
             return
         if not (self._serves or scope["path"] in self._unopened_paths):
             raise UnavailableError(_NOT_OPEN, code="not_started")
+        scope["state"]["time"] = self._time
         raw_path = scope["raw_path"].lower()
         if b"%2f" in raw_path or b"%00" in raw_path:
             scope["path"] = path_with_marked_slashes(scope["raw_path"])

@@ -6,13 +6,24 @@ Whatever announces itself is awaited instead: an event, a stream's next frame, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 Answer = TypeVar("Answer")
 
 DEADLINE_SECONDS = 30.0
 _OUTSIDE_SECONDS = 0.01
+
+
+def at_once(coroutine: Coroutine[Any, Any, Answer]) -> Answer:
+    """What a coroutine returns that does not have to wait."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        answer: Answer = end.value
+        return answer
+    coroutine.close()
+    raise AssertionError("it waits")
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -19,7 +19,7 @@ from gateway.access.authentication import has_body
 from gateway.adapters.adapter_request import AdapterRequest
 from gateway.adapters.agent_function import handling
 from gateway.adapters.streamed_items import StreamedItems, plain_json
-from gateway.endpoints.requests import parsed_json, read_body
+from gateway.endpoints.requests import json_of, read_body
 from gateway.errors import ConfigurationError, FieldProblem, InvalidRequestError
 from gateway.protocol import ProtocolEnvironment
 from gateway.sse import EventStreamResponse, OpenStreams
@@ -83,7 +83,7 @@ class _HandlerEndpoint:
         request = AdapterRequest(scope, receive, send)
         if has_body(request.headers):
             request.read = await read_body(request)
-            request.data = parsed_json(request.read)
+            request.data = await json_of(request, request.read)
         with handling(request):
             try:
                 response = await self._response(await self._answer(request))

@@ -112,8 +112,9 @@ class AgentCall:
 
     async def _start(self, handled: Request) -> StartedResponse:
         asked = self._question
-        body = parsed_json(plain_json(asked.data if isinstance(asked, AdapterRequest) else asked))
         caller, request_id = caller_of(handled), request_id_of(handled)
+        written = plain_json(asked.data if isinstance(asked, AdapterRequest) else asked)
+        body = await parsed_json(written, caller.owner, self._environment.time)
         return await start_parsed(self._environment, caller, self._agent, body, request_id=request_id)
 
 

@@ -30,6 +30,8 @@ from gateway.ag_ui.content import ContentReader
 from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile, profile_of
 from gateway.ag_ui.usual_messages import usual_call, usual_message
 from gateway.agent import ABSENT, Absent, AgentInput, ContextEntry, InputNames, InterruptAnswer
+from gateway.endpoints.fields import MOST_ITEMS
+from gateway.endpoints.requests import not_strict
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.history.cache import HistoryCache
 from gateway.messages import (
@@ -80,24 +82,14 @@ def parse_run_input(body: bytes) -> tuple[AgentInput, PeerProfile]:
         InvalidRequestError: 400 `invalid_json` for what is not strict JSON; 422 `invalid_request` with all fields that
             are wrong (at most 50 of them); 422 `unsupported_protocol_version` for another major version.
     """
-    return InputReader().read(load_run_input(body))
-
-
-def load_run_input(body: bytes) -> dict[str, Any]:
-    """The body as JSON, for an `InputReader`.
-
-    Raises:
-        InvalidRequestError: 400 `invalid_json`; 422 for what is no object.
-    """
     try:
-        data: Any = strict_json.load(body)
+        return InputReader().read(expect_object(strict_json.load(body)))
     except strict_json.NotStrictJsonError as error:
-        raise InvalidRequestError(
-            f"the body is not strict JSON: {error}",
-            code="invalid_json",
-            status=400,
-            problems=[FieldProblem(pointer, "half a surrogate pair is not text") for pointer in error.pointers],
-        ) from None
+        raise not_strict(error) from None
+
+
+def expect_object(data: Any) -> dict[str, Any]:
+    """The body for an `InputReader`. Raises InvalidRequestError (422) for what is no object."""
     if type(data) is not dict:
         raise InvalidRequestError(
             "the body is not a RunAgentInput", problems=[FieldProblem("", f"expected an object, got {json_kind(data)}")]
@@ -105,12 +97,19 @@ def load_run_input(body: bytes) -> dict[str, Any]:
     return data
 
 
+def items_of(messages: Sequence[Any]) -> int:
+    """How many messages these are, with the items of their arrays."""
+    arrays = [value for each in messages if type(each) is dict for value in each.values() if type(value) is list]
+    return len(messages) + sum(map(len, arrays))
+
+
 class InputReader(ContentReader):
     """Reads one input.
 
     `before` are the first messages, which are known already, and `ids` their ids: `data["messages"]` continues after
-    item number `place`. If one of these ids comes again (`repeats`), the result is wrong: read the whole input.
-    `request_id` and `origin` are AgentInput's.
+    item number `place`, the items of their arrays are `counted`. If one of these ids comes again (`repeats`), the
+    result is wrong: read the whole input. `request_id` and `origin` are AgentInput's. `watches`: nothing is sent, so a
+    history that is too long to be read is left out.
     """
 
     def __init__(
@@ -119,6 +118,8 @@ class InputReader(ContentReader):
         ids: Container[str] = frozenset(),
         place: int = 0,
         *,
+        counted: int = 0,
+        watches: bool = False,
         media_before: bool = False,
         request_id: str = "",
         origin: str = "",
@@ -127,6 +128,8 @@ class InputReader(ContentReader):
         self._before = before
         self._known_ids = ids
         self._place = place
+        self.counted = counted
+        self._watches = watches
         self._media_before = media_before
         self._request_id = request_id
         self._origin = origin
@@ -272,6 +275,10 @@ class InputReader(ContentReader):
         messages: list[Message] = []
         places: dict[str, int] = {}
         oddities = self.oddities
+        sent = data.get("messages")
+        if self._watches and type(sent) is list and self.counted + items_of(sent) > MOST_ITEMS:
+            self.messages_are_plain = False
+            return ()
         for i, item in enumerate(self.items(data, "messages", required=True), self._place):
             message = (usual_message(item) if type(item) is dict else None) or self.unusual_message(item, i)
             if message is None:
@@ -379,8 +386,10 @@ class InputReader(ContentReader):
 
     def tool_calls(self, item: dict[str, Any], at: str) -> list[ToolCall]:
         sent = item["toolCalls"]
-        usual = [usual_call(call) for call in sent] if type(sent) is list else [None]
+        is_read = type(sent) is list and len(sent) <= MOST_ITEMS
+        usual = [usual_call(call) for call in sent] if is_read else [None]
         if None not in usual:
+            self.count(sent, f"{at}/toolCalls")
             return [call for call in usual if call is not None]
         return [self.tool_call(call, at) for at, call in self.objects(item, "toolCalls", at)]
 

@@ -13,16 +13,20 @@ from __future__ import annotations
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import orjson
 
 from gateway.ag_ui.content import MEDIA_KINDS
-from gateway.ag_ui.input import InputReader, load_run_input
+from gateway.ag_ui.input import InputReader, expect_object, items_of
 from gateway.ag_ui.peer import PeerProfile
 from gateway.agent import AgentInput
+from gateway.endpoints.requests import loaded_json, parsed_json
+from gateway.endpoints.shared_time import SharedTime
+from gateway.errors import InvalidRequestError
 from gateway.history.cache import HistoryCache
 from gateway.messages import Message
 from gateway.wire import strict_json
@@ -45,10 +49,13 @@ _MESSAGES = b'"messages":['
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A stretch of the array: its bytes (with the comma before them, but for the first), items and messages."""
+    """A stretch of the array: its bytes (with the comma before them, but for the first), items and messages. `counted`
+    are the items with those of their arrays.
+    """
 
     raw: bytes
     items: int
+    counted: int
     messages: tuple[Message, ...]
     has_media: bool
 
@@ -62,6 +69,7 @@ class _CachedInput:
         self.messages: tuple[Message, ...] = ()
         self.ids: set[str] = set()
         self.items = 0
+        self.counted = 0
         self._bytes = 0
 
     @property
@@ -84,9 +92,10 @@ class _CachedInput:
             # each of the others is a message
             count = len(chunk) - [item["role"] for item in chunk].count("activity")
             seen = has_media and any(map(_shows_media, chunk))
-            pieces.append(_Piece(raw, len(chunk), messages[done : done + count], seen))
+            pieces.append(_Piece(raw, len(chunk), items_of(chunk), messages[done : done + count], seen))
             done += count
             self.items += len(chunk)
+            self.counted += pieces[-1].counted
             self._bytes += len(raw)
         self.pieces += pieces
         self.messages += messages[:done]
@@ -100,6 +109,7 @@ class _CachedInput:
         del self.pieces[count:]
         for piece in gone:
             self.items -= piece.items
+            self.counted -= piece.counted
             self._bytes -= len(piece.raw)
         ids = [message.id for piece in gone for message in piece.messages]
         if ids:
@@ -128,6 +138,7 @@ def _joined(pieces: list[_Piece]) -> list[_Piece]:
             piece = _Piece(
                 last.raw + piece.raw,
                 last.items + piece.items,
+                last.counted + piece.counted,
                 last.messages + piece.messages,
                 last.has_media or piece.has_media,
             )
@@ -144,20 +155,28 @@ class InputCache:
         self._inputs: OrderedDict[_Key, _CachedInput] = OrderedDict()
         self._sizes: dict[_Key, int] = {}
 
-    def parse(
-        self, owner: str, body: bytes, *, request_id: str = "", origin: str = ""
+    async def parse(
+        self,
+        owner: str,
+        body: bytes,
+        time: SharedTime,
+        *,
+        watches: bool = False,
+        request_id: str = "",
+        origin: str = "",
     ) -> tuple[AgentInput, PeerProfile]:
-        """As `ag_ui.input.parse_run_input`; `request_id` and `origin` are AgentInput's."""
+        """As `ag_ui.input.parse_run_input`; `watches`, `request_id` and `origin` are InputReader's."""
+        reader_for = partial(InputReader, watches=watches, request_id=request_id, origin=origin)
         key = (owner, _thread_id_in(body))
         cached = self._inputs.get(key)
         if (
             cached is not None
             and (start := _place_of(cached.pieces[0].raw, body)) is not None
-            and (rest := self._parse_rest(key, cached, body, start, request_id, origin)) is not None
+            and (rest := await self._parse_rest(key, cached, body, start, time, reader_for)) is not None
         ):
             return rest
-        data = load_run_input(body)
-        reader = InputReader(request_id=request_id, origin=origin)
+        data = expect_object(await parsed_json(body, owner, time))
+        reader = reader_for()
         parsed = reader.read(data)
         items = data["messages"]
         if len(items) >= LEAST_MESSAGES and len(body) <= self._limit // 4 and reader.messages_are_plain:
@@ -168,8 +187,14 @@ class InputCache:
                 self._keep((owner, parsed[0].thread_id), cached)
         return parsed
 
-    def _parse_rest(
-        self, key: _Key, cached: _CachedInput, body: bytes, start: int, request_id: str, origin: str
+    async def _parse_rest(
+        self,
+        key: _Key,
+        cached: _CachedInput,
+        body: bytes,
+        start: int,
+        time: SharedTime,
+        reader_for: Callable[..., InputReader],
     ) -> tuple[AgentInput, PeerProfile] | None:
         """The input whose array begins at `start` with the cached messages; None if it has to be read as a whole."""
         end, same = start, 0
@@ -181,9 +206,13 @@ class InputCache:
         cached.keep(same)
         # A text that nobody can have written marks the place of the cached messages.
         mark = os.urandom(16).hex()
+        written = b'%b"%b"%b' % (body[:start], mark.encode(), body[end:])
+        known = cached.messages
         try:
-            data = strict_json.load(b'%b"%b"%b' % (body[:start], mark.encode(), body[end:]), len(body))
+            data: Any = await loaded_json(written, key[0], time, size=len(body))
         except strict_json.NotStrictJsonError:
+            return None
+        if cached.messages is not known:  # another request of the thread came meanwhile
             return None
         items = data.get("messages") if type(data) is dict else None
         if type(items) is not list or not items or items[0] != mark:
@@ -191,15 +220,13 @@ class InputCache:
         if data.get("threadId", data.get("thread_id")) != key[1]:
             return None
         new = data["messages"] = items[1:]
-        reader = InputReader(
-            cached.messages,
-            cached.ids,
-            cached.items,
-            media_before=cached.has_media,
-            request_id=request_id,
-            origin=origin,
+        reader = reader_for(
+            cached.messages, cached.ids, cached.items, counted=cached.counted, media_before=cached.has_media
         )
-        parsed = reader.read(data, cached.thread)
+        try:
+            parsed = reader.read(data, cached.thread)
+        except InvalidRequestError:  # the whole of it says where
+            return None
         if reader.repeats:
             return None
         if new and reader.messages_are_plain:

@@ -32,7 +32,9 @@ class RunRequests:
     async def run(self, caller: Caller, agent_id: str, body: bytes, request_id: str) -> EventStreamResponse:
         """The stream of a run: a new one, or the one that this request began before."""
         environment = self._environment
-        given, profile = self._inputs.parse(caller.owner, body, request_id=request_id, origin=ORIGIN)
+        given, profile = await self._inputs.parse(
+            caller.owner, body, environment.time, request_id=request_id, origin=ORIGIN
+        )
         try:
             viewer = await environment.start(caller, agent_id, given)
         except StaleHistoryError as error:
@@ -45,7 +47,7 @@ class RunRequests:
     async def connect(self, caller: Caller, agent_id: str, body: bytes) -> EventStreamResponse:
         """The stream of a thread: what was said, then its live run, or how its last run ended."""
         environment = self._environment
-        given, profile = self._inputs.parse(caller.owner, body)
+        given, profile = await self._inputs.parse(caller.owner, body, environment.time, watches=True)
         viewer = await environment.connect(caller, agent_id, given)
         run_id = given.run_id if viewer.prelude is None else viewer.prelude.run_id
         return event_stream(environment, caller, viewer, profile, given.thread_id, run_id)

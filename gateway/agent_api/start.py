@@ -80,7 +80,7 @@ async def start_response(
     """
     named = _named_session(content)
     known = cache.find(caller.owner, named)
-    body = known.parsed(content)
+    body = await known.parsed(content, caller.owner, environment.time)
     request = read_request(body, known.read)
     # without an answer among them the ids that the messages got here might say that a question is an old one
     if named and isinstance(body, dict) and any(message.role == "assistant" for message in request.input.messages):

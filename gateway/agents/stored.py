@@ -18,6 +18,7 @@ from gateway.clock import Clock, SystemClock
 from gateway.documents.document import Document, DocumentKind, DocumentStore
 from gateway.errors import ConflictError, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
+from gateway.wire import strict_json
 
 USUAL_TYPE = "conversational"
 DEFINITION: Final = "definition"
@@ -53,6 +54,9 @@ AGENTS = DocumentKind(
         )
     ),
 )
+
+MAX_VALUES: Final = 10_000
+"""How many values an agent may have, members and items of all levels together: checking them takes up to 0.1 s."""
 
 _TRIES: Final = 20  # of an update that others overtake
 
@@ -238,6 +242,16 @@ class StoredAgents:
         """Agents that the owner may see, by id, behind that id; and whether there are more."""
         found = await self._documents.page(AGENTS, owner, after=after, limit=limit + 1)
         return [_listed(document, owner) for document in found[:limit]], len(found) > limit
+
+
+def expect_few_values(agent: JsonObject, *, status: int = 422) -> None:
+    """Refuse an agent of more than MAX_VALUES. Raises InvalidRequestError."""
+    if strict_json.has_more_values(agent, MAX_VALUES):
+        raise InvalidRequestError(
+            f"the agent has more than {MAX_VALUES:,} values, members and items of all levels together; use fewer",
+            code="invalid_agent",
+            status=status,
+        )
 
 
 def _listed(document: Document, owner: str) -> StoredAgent:

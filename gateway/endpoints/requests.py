@@ -13,13 +13,16 @@ from starlette.requests import ClientDisconnect, Request
 
 from gateway.access.callers import Caller
 from gateway.endpoints.paths import unmarked
-from gateway.errors import InvalidRequestError, TooLargeError
+from gateway.endpoints.shared_time import SharedTime
+from gateway.errors import FieldProblem, InvalidRequestError, TooLargeError
 from gateway.messages import JsonValue
 from gateway.wire import strict_json
+from gateway.wire.large_json import MAX_VALUES, TooManyValuesError, load_in_steps
 
 END_WITH_INPUT: Final = "agui_gateway.end_with_input"
 """The server's extension of a request's scope that `end_with_client` calls."""
 
+_AT_ONCE_BYTES = 256 * 1024  # are parsed in up to 40 ms
 _PAGE = 50
 _MAX_PAGE = 500
 
@@ -105,14 +108,53 @@ async def read_body(request: Request, *, max_bytes: int | None = None, times: Bo
 
 
 async def read_json(request: Request, *, max_bytes: int | None = None) -> JsonValue:
-    """The request's body as parsed JSON, see read_body. Raises InvalidRequestError (400) if it is not strict JSON."""
-    return parsed_json(await read_body(request, max_bytes=max_bytes))
+    """The request's body as parsed JSON. Raises as `read_body` and `parsed_json`."""
+    return await json_of(request, await read_body(request, max_bytes=max_bytes))
 
 
-def parsed_json(body: bytes) -> JsonValue:
-    """A body as JSON. Raises InvalidRequestError (400) if it is not strict JSON."""
+async def json_of(request: Request, body: bytes) -> JsonValue:
+    """The request's body, which was read, as parsed JSON. Raises as `parsed_json`."""
+    state = request.scope["state"]
+    return await parsed_json(body, state.get("owner", ""), state["time"])
+
+
+async def parsed_json(body: bytes, owner: str, time: SharedTime) -> JsonValue:
+    """A body as JSON. A large one is parsed in steps, so that it holds nobody up.
+
+    Raises:
+        InvalidRequestError: 400, it is not strict JSON; 413, it has too many values.
+    """
     try:
-        value: JsonValue = strict_json.load(body)
+        return await loaded_json(body, owner, time)
     except strict_json.NotStrictJsonError as error:
-        raise InvalidRequestError(f"the body is not strict JSON: {error}", code="invalid_json", status=400) from None
+        raise not_strict(error) from None
+
+
+def not_strict(error: strict_json.NotStrictJsonError) -> InvalidRequestError:
+    """The error of a body that is not strict JSON."""
+    problems = [FieldProblem(pointer, "half a surrogate pair is not text") for pointer in error.pointers]
+    return InvalidRequestError(
+        f"the body is not strict JSON: {error}", code="invalid_json", status=400, problems=problems
+    )
+
+
+async def loaded_json(body: bytes, owner: str, time: SharedTime, *, size: int | None = None) -> JsonValue:
+    """As `parsed_json`. `size`: that of the whole body of which this is a part.
+
+    Raises:
+        NotStrictJsonError: it is not strict JSON.
+        InvalidRequestError: 413, it has too many values.
+    """
+    try:
+        value: JsonValue
+        if len(body) <= _AT_ONCE_BYTES:
+            value = strict_json.load(body, size)
+        else:
+            value = await time.run(owner, load_in_steps(body, size))
+    except TooManyValuesError:
+        raise InvalidRequestError(
+            f"the body has more than {MAX_VALUES:,} values, members and items of all levels together; send fewer",
+            code="too_many_values",
+            status=413,
+        ) from None
     return value

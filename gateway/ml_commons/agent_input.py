@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from gateway.endpoints.fields import MOST_ITEMS
 from gateway.errors import InvalidRequestError
 from gateway.messages import (
     ContentBlock,
@@ -153,6 +154,7 @@ class _InputReader:
         self.form = "TEXT"
         self.minted: set[str] = set()
         self.media: list[tuple[str, MediaBlock]] = []
+        self._items = 0
 
     def messages(self, given: JsonValue) -> tuple[Message, ...]:
         if isinstance(given, str):
@@ -162,6 +164,7 @@ class _InputReader:
         if not isinstance(given, list):
             message = "Invalid input format. Expected string or array."
             raise wrong(message, self._at, f"is {json_kind(given)}; {_SUPPORTED}", code=INVALID_FORM)
+        self._count(given, self._at)
         if not given:
             raise wrong("Content blocks cannot be null or empty", self._at, _SUPPORTED)
         self._check_items(given)
@@ -176,6 +179,12 @@ class _InputReader:
             last = f"{self._at}/{len(given) - 1}/role"
             raise wrong("Last message must be from role 'user' or 'tool'", last, "end with what is to be answered")
         return tuple(messages)
+
+    def _count(self, items: Sequence[JsonValue], at: str) -> None:
+        self._items += len(items)
+        if self._items > MOST_ITEMS:
+            message = f"the request has more than {MOST_ITEMS:,} messages, content blocks and tool calls together"
+            raise wrong(message, at, f"with these it has {self._items:,}; send fewer", code=INVALID_FORM)
 
     def _check_items(self, items: Sequence[JsonValue]) -> None:
         """All items are messages, or all are content blocks."""
@@ -249,6 +258,7 @@ class _InputReader:
         if isinstance(value, str):
             content: list[ContentBlock] = [TextBlock(value)] if value.strip() else []
         elif isinstance(value, list):
+            self._count(value, at)
             content = read_blocks(value, at) if role.strip().lower() == "assistant" else self._blocks(value, at)
         elif value is None:
             content = []
@@ -287,6 +297,7 @@ class _InputReader:
             return []
         if not isinstance(value, list):
             raise wrong("Tool calls must be an array", at, f"is {json_kind(value)}; give an array", code=INVALID_FORM)
+        self._count(value, at)
         return [_call(call, f"{at}/{place}") for place, call in enumerate(value)]
 
     def _result(self, content: Sequence[ContentBlock], item: JsonObject, at: str) -> ToolResult:

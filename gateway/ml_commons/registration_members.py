@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast, get_args
 
+from gateway.agents.stored import expect_few_values
 from gateway.endpoints.fields import Fields
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
@@ -94,6 +95,8 @@ class AgentMembers:
     """The members of one body."""
 
     def __init__(self, body: JsonObject) -> None:
+        """Raises InvalidRequestError for a body of very many values."""
+        expect_few_values(body, status=400)
         self.fields = Fields(body)
         self.unknown = [f"/{name}" for name in sorted(body.keys() - _KNOWN)]
         self.is_of_later_kind = False

@@ -68,7 +68,7 @@ async def start_chat(
     settings = environment.protocol_settings(caller, ChatSettings)
     named = _named_thread(headers, content, settings)
     chat = cache.find(caller.owner, named)
-    body = expect_object(chat.parsed(content))
+    body = expect_object(await chat.parsed(content, caller.owner, environment.time))
     request = read_chat_request(body, chat.read, refuses_others=settings.other_tools == "refuse")
     try:
         await environment.check_agent(caller, request.model)

@@ -76,7 +76,7 @@ async def start_response(
     """
     named = _first_run(content)
     known = cache.find(caller.owner, named)
-    body = expect_object(known.parsed(content))
+    body = expect_object(await known.parsed(content, caller.owner, environment.time))
     goes_behind = bool(body.get("previous_response_id") or body.get("conversation"))
     before = None if goes_behind else known.read
     settings = environment.protocol_settings(caller, ResponsesSettings)

@@ -16,6 +16,7 @@ from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
 from gateway.documents.document import DocumentKind
 from gateway.documents.owned import OwnedDocuments
+from gateway.endpoints.shared_time import SharedTime
 from gateway.errors import ForbiddenError
 from gateway.http_client.clients import HttpClients
 from gateway.http_client.endpoint_policy import EndpointPolicy
@@ -43,6 +44,7 @@ class CallerAccess:
         "needs_key",
         "sections",
         "streams",
+        "time",
         "visitors",
     )
 
@@ -60,11 +62,12 @@ class CallerAccess:
         fetcher: Fetcher | None = None,
         sections: Mapping[str, JsonObject] | None = None,
         settings: ProtocolSettings | None = None,
+        time: SharedTime | None = None,
     ) -> None:
         """`runs` counts them. `needs_key`: every caller has one. `open_to_all`: other machines' users may be among the
         callers without a key. `endpoints`: which ones callers' agents may reach. `fetcher` calls URLs that callers
         name, under the fetch policy. `sections` of the configuration file belong to protocols; `settings` are its
-        section `protocols`, and those of its keys.
+        section `protocols`, and those of its keys. `time` is that of the event loop, for what takes long.
         """
         self._runner = runner
         self._runs = runs
@@ -78,6 +81,7 @@ class CallerAccess:
         self.endpoints = endpoints or EndpointPolicy(())
         self.fetcher = fetcher or HttpClients(runner.clock).fetcher
         self.sections = sections or {}
+        self.time = time or SharedTime()
 
     @property
     def is_private(self) -> bool:

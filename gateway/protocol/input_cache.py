@@ -16,7 +16,8 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import orjson
 
-from gateway.endpoints.requests import parsed_json
+from gateway.endpoints.requests import loaded_json, parsed_json
+from gateway.endpoints.shared_time import SharedTime
 from gateway.history.cache import HistoryCache
 from gateway.messages import JsonObject, JsonValue, Message, ToolCall, ToolResult
 from gateway.wire import strict_json
@@ -97,7 +98,7 @@ class KnownInput(Generic[_Read]):
         self._last = _NOT_ASKED
         self._ended = _NOTHING
 
-    def parsed(self, content: bytes) -> JsonValue:
+    async def parsed(self, content: bytes, owner: str, time: SharedTime) -> JsonValue:
         """As `requests.parsed_json`."""
         raw, items = self._written
         if raw and (start := self._place_of(raw, content)) is not None:
@@ -105,14 +106,14 @@ class KnownInput(Generic[_Read]):
             mark = os.urandom(16).hex()
             rest = b'%b"%b"%b' % (content[:start], mark.encode(), content[start + len(raw) :])
             try:
-                body: JsonValue = strict_json.load(rest, len(content))
+                body = await loaded_json(rest, owner, time, size=len(content))
             except strict_json.NotStrictJsonError:
-                return parsed_json(content)
+                return await parsed_json(content, owner, time)
             given = body.get(self._member) if isinstance(body, dict) else None
             if isinstance(given, list) and given and given[0] == mark:
                 given[:1] = items
                 return body
-        return parsed_json(content)
+        return await parsed_json(content, owner, time)
 
     def recognise(
         self, stored: Sequence[Message], sent: tuple[Message, ...], how: Recogniser = known_and_new

@@ -35,7 +35,7 @@ from gateway.a2a.routes import (
 from gateway.a2a.send import extension_headers
 from gateway.a2a.settings import A2A_SECTION, AGENT_SECTION, A2ASettings
 from gateway.a2a.shown_cards import CARD_PATHS, ShownCards
-from gateway.endpoints.requests import parsed_json
+from gateway.endpoints.requests import json_of
 from gateway.errors import GatewayError, InvalidRequestError
 from gateway.messages import JsonObject, json_kind
 from gateway.problems import problem_of
@@ -158,7 +158,7 @@ class _Endpoints:
 async def _body_params(request: Request) -> JsonObject:
     """The object in a body; an empty body is an empty object. Raises InvalidRequestError (400)."""
     content = await read_body(request)
-    body = parsed_json(content) if content else {}
+    body = await json_of(request, content) if content else {}
     if not isinstance(body, dict):
         raise InvalidRequestError(f"the body is {json_kind(body)}; it must be a JSON object", status=400)
     return dict(body)

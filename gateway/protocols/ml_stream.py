@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
 from gateway.ag_ui.run_requests import RunRequests
-from gateway.endpoints.requests import parsed_json, read_body
+from gateway.endpoints.requests import json_of, read_body
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.agent_input import is_ag_ui
 from gateway.ml_commons.api_document import ml_api, ml_operation
@@ -37,7 +37,7 @@ class _Endpoints:
 
     async def stream(self, request: Request) -> Response:
         body = await read_body(request)
-        value = parsed_json(body)
+        value = await json_of(request, body)
         if is_ag_ui(value):
             assert isinstance(value, dict), "AG-UI's input is an object"
             self._settings.check("ag_ui_enabled")

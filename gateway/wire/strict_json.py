@@ -21,7 +21,9 @@ MAX_DEPTH: Final = 200
 
 _ENCODER_DEPTH: Final = 254
 _SPARE_LEVELS: Final = _ENCODER_DEPTH - MAX_DEPTH  # so that the encoder's limit becomes this one
-_COMPARED_BYTES: Final = 1024 * 1024
+COMPARED_BYTES: Final = 1024 * 1024
+"""Larger documents are not looked through for members that an object has twice."""
+_POINTED_BYTES: Final = 256 * 1024
 _SHORT_BYTES: Final = 1024
 _MAX_POINTERS: Final = 20
 
@@ -52,11 +54,21 @@ def load(body: bytes, size: int | None = None) -> Any:
     # What has too few brackets cannot be too deep, which is soon seen of a short document.
     is_flat = len(body) <= _SHORT_BYTES and body.count(b"[") + body.count(b"{") <= MAX_DEPTH
     if (written := _written_length(data, 0 if is_flat else _SPARE_LEVELS)) is None:
-        raise NotStrictJsonError(f"it is nested more than {MAX_DEPTH} deep")
+        raise too_deep()
     # A document as JSON.stringify writes it comes out as long as it went in, unless a repeated member was lost.
-    if written != len(body) and (size or len(body)) <= _COMPARED_BYTES:
+    if written != len(body) and (size or len(body)) <= COMPARED_BYTES:
         json.loads(body, object_pairs_hook=_expect_distinct)
     return data
+
+
+def too_deep() -> NotStrictJsonError:
+    return NotStrictJsonError(f"it is nested more than {MAX_DEPTH} deep")
+
+
+def expect_distinct_members(data: Any, body: bytes) -> None:
+    """Raises NotStrictJsonError if an object of the document, which is not too deep, has a member twice."""
+    if _written_length(data, 0) != len(body):
+        json.loads(body, object_pairs_hook=_expect_distinct)
 
 
 def begins_with(items: Sequence[Any], known: Sequence[Any]) -> bool:
@@ -129,12 +141,16 @@ def _expect_distinct(pairs: list[tuple[str, Any]]) -> None:
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
-            raise NotStrictJsonError(f"an object has the member {name[:64]!r} twice")
+            raise repeated(name)
         seen.add(name)
 
 
+def repeated(name: str) -> NotStrictJsonError:
+    return NotStrictJsonError(f"an object has the member {name[:64]!r} twice")
+
+
 def _lone_surrogates(body: bytes) -> list[str]:
-    if len(body) > _COMPARED_BYTES or b"\\u" not in body:
+    if len(body) > _POINTED_BYTES or b"\\u" not in body:
         return []
     try:
         waiting: list[tuple[str, Any]] = [("", json.loads(body))]

@@ -424,3 +424,28 @@ def test_messages_that_are_no_array_are_refused() -> None:
     assert pointers(refusal(messages={})) == {"/messages"}
     assert pointers(refusal(messages=None)) == {"/messages"}
     assert pointers(refusal(messages=DROP)) == {"/messages"}
+
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("members", "pointer"),
+    [
+        ({"messages": [user(id=f"m{i}") for i in range(10_001)]}, "/messages"),
+        ({"messages": [user([{"type": "text", "text": "p"}] * 10_000)]}, "/messages/0/content"),
+        ({"messages": [{"id": "a", "role": "assistant", "toolCalls": [CALL] * 10_000}]}, "/messages/0/toolCalls"),
+        ({"messages": [{"id": "a", "role": "assistant", "tool_calls": [CALL] * 10_000}]}, "/messages/0/toolCalls"),
+        ({"messages": [{"id": "a", "role": "assistant", "toolCalls": [CALL] * 5_000}] * 3}, "/messages/1/toolCalls"),
+        ({"tools": [{"name": "t", "description": ""}] * 10_001}, "/tools"),
+        ({"context": [{"description": "", "value": ""}] * 10_001}, "/context"),
+        ({"resume": [{"interruptId": "i", "status": "cancelled"}] * 10_001}, "/resume"),
+        ({"tools": [{"name": "t", "description": ""}] * 5_001, "messages": [user(id=f"m{i}") for i in range(5_000)]},
+         "/messages"),
+    ],
+)  # fmt: skip
+def test_all_items_of_an_input_together_are_bounded(members: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidRequestError, match="'history: append' or 'history: by_id'") as caught:
+        parse_run_input(json.dumps({"threadId": "t", "runId": "r", "messages": [], **members}).encode())
+    assert (caught.value.status, caught.value.code) == (422, "too_many_items")
+    assert [problem.pointer for problem in caught.value.problems] == [pointer]

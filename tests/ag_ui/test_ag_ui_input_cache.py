@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from collections.abc import Sequence
@@ -14,6 +15,9 @@ from hypothesis import strategies as st
 
 from gateway.ag_ui.input import parse_run_input
 from gateway.ag_ui.input_cache import LEAST_MESSAGES, LIMIT_BYTES, InputCache
+from gateway.ag_ui.peer import PeerProfile
+from gateway.agent import AgentInput
+from gateway.endpoints.shared_time import SharedTime
 from gateway.errors import InvalidRequestError
 from gateway.wire import strict_json
 from tests.word_samples import REPEATABLE
@@ -47,21 +51,26 @@ def outcome(parse: Any, content: bytes) -> object:
 
 
 def expect_the_same(known: InputCache, content: bytes, owner: str = "o") -> None:
-    assert outcome(lambda data: known.parse(owner, data), content) == outcome(parse_run_input, content)
+    assert outcome(lambda data: parsed(known, owner, data), content) == outcome(parse_run_input, content)
+
+
+def parsed(known: InputCache, owner: str, content: bytes) -> tuple[AgentInput, PeerProfile]:
+    """What is read of a body."""
+    return asyncio.run(known.parse(owner, content, SharedTime()))
 
 
 def is_known(known: InputCache, content: bytes, owner: str = "o") -> bool:
     """Whether the messages of this input are those that were read before, and not read again."""
-    return known.parse(owner, content)[0].history_cache is not None
+    return parsed(known, owner, content)[0].history_cache is not None
 
 
 def test_what_came_before_is_the_very_same_and_what_is_new_is_read() -> None:
     known, history = InputCache(), long()
-    first, _ = known.parse("o", body(history))
+    first, _ = parsed(known, "o", body(history))
     assert first.history_cache is None
     for round_number in range(300):  # more pieces than are kept apart
         history += [{"id": f"a{round_number}", "role": "assistant", "content": "said"}, user(1000 + round_number)]
-        second, _ = known.parse("o", body(history))
+        second, _ = parsed(known, "o", body(history))
         assert second == parse_run_input(body(history))[0]
         assert second.history_cache is not None
         assert all(one is other for one, other in zip(first.messages, second.messages, strict=False))
@@ -71,9 +80,9 @@ def test_what_came_before_is_the_very_same_and_what_is_new_is_read() -> None:
 @pytest.mark.parametrize("place", [0, 3, 64, 150, 199])
 def test_an_edit_leaves_what_stands_before_it_known(place: int) -> None:
     known, history = InputCache(), long()
-    before, _ = known.parse("o", body(history))
+    before, _ = parsed(known, "o", body(history))
     history[place] = user(place, "edited")
-    after, _ = known.parse("o", body(history))
+    after, _ = parsed(known, "o", body(history))
     assert after == parse_run_input(body(history))[0]
     kept = sum(one is other for one, other in zip(before.messages, after.messages, strict=True))
     assert place - 64 <= kept <= place
@@ -81,7 +90,7 @@ def test_an_edit_leaves_what_stands_before_it_known(place: int) -> None:
 
 def test_nothing_is_known_of_another_owner_or_thread() -> None:
     known, content = InputCache(), body(long())
-    known.parse("o", content)
+    parsed(known, "o", content)
     assert is_known(known, content)
     assert not is_known(known, content, "somebody else")
     assert not is_known(known, content.replace(b"thread-1", b"thread-2"))
@@ -101,15 +110,15 @@ def test_the_history_of_a_client_that_writes_snake_case_is_known_too() -> None:
 
 def test_where_the_thread_is_named_elsewhere_first_the_input_is_read_whole() -> None:
     known, content = InputCache(), body(long())
-    known.parse("o", content)
+    parsed(known, "o", content)
     other = content.replace(b'{"threadId":"thread-1"', b'{"state":{"threadId":"thread-1"},"threadId":"thread-2"')
-    assert known.parse("o", other)[0].thread_id == "thread-2"
+    assert parsed(known, "o", other)[0].thread_id == "thread-2"
     assert not is_known(known, other)
 
 
 def test_messages_that_stand_elsewhere_are_not_taken_for_the_input() -> None:
     known, history = InputCache(), long()
-    known.parse("o", body(history))
+    parsed(known, "o", body(history))
     for members in ({"state": {"messages": history}}, {"forwardedProps": {"messages": history}}):
         expect_the_same(known, body([*history, user(500)], **members))
         expect_the_same(known, body([user(501)], **members))
@@ -120,7 +129,7 @@ def test_messages_that_stand_elsewhere_are_not_taken_for_the_input() -> None:
 
 def test_a_member_that_stands_twice_is_refused_all_the_same() -> None:
     known, history = InputCache(), long()
-    known.parse("o", body(history))
+    parsed(known, "o", body(history))
     inside = orjson.dumps(history)
     expect_the_same(known, b'{"threadId":"thread-1","runId":"r","messages":%b,"messages":[]}' % inside)
     expect_the_same(known, b'{"threadId":"thread-1","runId":"r","messages":[],"messages":%b}' % inside)
@@ -129,7 +138,7 @@ def test_a_member_that_stands_twice_is_refused_all_the_same() -> None:
 
 def test_a_large_body_is_judged_by_its_whole_size() -> None:
     known, history = InputCache(), [user(n, "x" * 60_000) for n in range(20)]
-    known.parse("o", body(history))
+    parsed(known, "o", body(history))
     twice = body(history).replace(b'"runId":"r"', b'"runId":"q","runId":"r"')
     assert is_known(known, twice)
     expect_the_same(known, twice)
@@ -140,24 +149,24 @@ def test_a_large_body_is_judged_by_its_whole_size() -> None:
 )
 def test_a_body_that_breaks_off_behind_what_is_known_is_no_json(end: bytes) -> None:
     known, content = InputCache(), body(long())
-    known.parse("o", content)
+    parsed(known, "o", content)
     expect_the_same(known, content.removesuffix(b"]}") + end)
 
 
 def test_what_is_wrong_behind_what_is_known_is_named_by_its_place() -> None:
     known, history = InputCache(), [*long(), {"id": "x", "role": "activity", "content": {}}]
-    known.parse("o", body(history))
+    parsed(known, "o", body(history))
     wrong = [*history, {"id": "w", "role": "user", "content": 5}, 7, {"id": 5, "role": "tool"}]
     expect_the_same(known, body(wrong))
     with pytest.raises(InvalidRequestError) as caught:
-        known.parse("o", body(wrong))
+        parsed(known, "o", body(wrong))
     assert caught.value.problems[0].pointer == "/messages/201/content"
 
 
 def test_media_that_are_known_count_for_the_dialect_that_is_answered_in() -> None:
     picture = {"type": "image", "source": {"type": "data", "value": "AAAA", "mimeType": "image/png"}}
     known, history = InputCache(), [*long(), {"id": "p", "role": "user", "content": [picture]}]
-    known.parse("o", body(history))
+    parsed(known, "o", body(history))
     expect_the_same(known, body([*history, user(900)]))
     expect_the_same(known, body([*long(), user(901)]))
 
@@ -170,7 +179,7 @@ def test_short_histories_and_those_that_are_read_with_a_warning_are_not_kept() -
         [*long(), {"role": "user", "content": "x"}],
         [*long(), user(3, "again")],
     ):
-        known.parse("o", body(history))
+        parsed(known, "o", body(history))
         assert not is_known(known, body(history))
 
 
@@ -184,8 +193,8 @@ def test_what_was_used_longest_ago_goes_first() -> None:
     content = body(long())
     known = InputCache(limit_bytes=5 * len(content) + 5 * 200 * 2000)
     for number in range(20):
-        known.parse("o", content.replace(b"thread-1", b"thread-%d" % number))
-        known.parse("o", content.replace(b"thread-1", b"thread-0"))
+        parsed(known, "o", content.replace(b"thread-1", b"thread-%d" % number))
+        parsed(known, "o", content.replace(b"thread-1", b"thread-0"))
     assert is_known(known, content.replace(b"thread-1", b"thread-0"))
     assert not is_known(known, content.replace(b"thread-1", b"thread-5"))
 
@@ -244,3 +253,14 @@ def test_the_size_of_the_whole_counts_for_what_is_compared() -> None:
     assert strict_json.load(content, 2 * 1024 * 1024) == {"a": 2}
     with pytest.raises(strict_json.NotStrictJsonError):
         strict_json.load(content, len(content))
+
+
+def test_known_messages_count_with_their_parts_as_those_that_are_read() -> None:
+    known, text = InputCache(), {"type": "text", "text": "p"}
+    history = [user(number) for number in range(4_000)]
+    history += [{"id": f"p{number}", "role": "user", "content": [text] * 5} for number in range(900)]
+    parsed(known, "o", body(history))
+    for number in range(700):
+        history.append(user(5_000 + number))
+        if number in (0, 599, 600, 699):
+            expect_the_same(known, body(history))

@@ -23,6 +23,7 @@ from gateway.messages import (
 from gateway.ml_commons.agent_input import is_ag_ui, read_execution
 from gateway.ml_commons.content import INVALID_FORM, INVALID_INPUT, written_blocks
 
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 PNG = "iVBORw0KGgo="
 IMAGE = {"type": "image", "source": {"type": "base64", "format": "png", "data": PNG}}
 
@@ -388,3 +389,19 @@ def test_an_ag_ui_body_is_known_by_its_ids() -> None:
     assert is_ag_ui({"threadId": "t", "messages": []})
     assert not is_ag_ui({"threadId": "t", "input": "x"})
     assert not is_ag_ui({"input": "x"})
+
+
+@pytest.mark.parametrize(
+    ("given", "pointer"),
+    [
+        ([{"role": "user", "content": "hi"}] * 10_001, "/input"),
+        (said("hi") * 10_001, "/input"),
+        ([{"role": "user", "content": said("hi") * 5_000}] * 3, "/input/1/content"),
+        ([{"role": "assistant", "toolCalls": [CALL] * 10_000}], "/input/0/toolCalls"),
+    ],
+    ids=["messages", "blocks", "blocks of messages", "calls"],
+)
+def test_all_messages_blocks_and_calls_together_are_bounded(given: Any, pointer: str) -> None:
+    error = refusal({"input": given})
+    assert (error.code, error.problems[0].pointer) == (INVALID_FORM, pointer)
+    assert "more than 10,000 messages, content blocks and tool calls" in error.message

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gateway.agents.stored import PartsForCallers
-from gateway.messages import JsonObject
+from gateway.errors import InvalidRequestError
+from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.registration import read_registration
 from tests.bedrock_server import ACCESS_KEY, REGION, SECRET_KEY, bedrock_server, hello
 from tests.gemini_chunks import chunk
@@ -196,3 +197,10 @@ async def test_a_tools_config_wins_and_its_schema_is_understood(tmp_path: Path) 
     function = sent["function"]
     assert (function["name"], function["description"]) == ("find", "Finds words")
     assert function["parameters"]["properties"]["word"] == {"type": "string"}
+
+
+def test_an_agent_of_very_many_values_is_refused_before_it_is_read() -> None:
+    tools: list[JsonValue] = [{"type": "ListIndexTool", "name": f"t{number}"} for number in range(4_000)]
+    with pytest.raises(InvalidRequestError, match="more than 10,000 values") as caught:
+        read_registration({"name": "n", "tools": tools}, PartsForCallers({}, searches=True))
+    assert caught.value.status == 400

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.endpoints.requests import parsed_json
+from gateway.endpoints.shared_time import SharedTime
 from gateway.errors import InvalidRequestError
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult, new_message_id
 from gateway.openai_api import chat_history, responses_history
@@ -21,6 +22,7 @@ from gateway.openai_api.chat_request import ChatRequest, ReadItems, read_chat_re
 from gateway.openai_api.responses_items import ReadInput, SaidItem, plain_messages
 from gateway.openai_api.responses_request import ResponsesRequest, read_request
 from gateway.protocol.input_cache import LIMIT_BYTES, CommonBeginning, InputCache, KnownInput
+from tests.waiting import at_once
 from tests.word_samples import REPEATABLE
 
 SYSTEM = {"role": "system", "content": "Be brief."}
@@ -188,7 +190,7 @@ def known_body(items: list[Any]) -> tuple[KnownInput[ReadItems], dict[str, Any]]
 def test_a_body_is_parsed_the_same_whatever_was_parsed_before(write: Any, now: Any) -> None:
     known, _ = known_body(TALK)
     content = write(now)
-    assert known.parsed(content) == parsed_json(content)
+    assert at_once(known.parsed(content, "o", SharedTime())) == at_once(parsed_json(content, "o", SharedTime()))
 
 
 @pytest.mark.parametrize(
@@ -198,9 +200,9 @@ def test_a_body_that_is_no_json_behind_known_items_is_refused_as_any(broken: byt
     known, _ = known_body(TALK)
     content = broken % orjson.dumps(TALK)[1:-1]
     with pytest.raises(InvalidRequestError) as alone:
-        parsed_json(content)
+        at_once(parsed_json(content, "o", SharedTime()))
     with pytest.raises(InvalidRequestError, match=re.escape(str(alone.value))):
-        known.parsed(content)
+        at_once(known.parsed(content, "o", SharedTime()))
 
 
 def test_items_that_are_written_as_before_are_not_parsed_again() -> None:
@@ -209,7 +211,7 @@ def test_items_that_are_written_as_before_are_not_parsed_again() -> None:
     for number in range(3):
         items = [*items, said(f"{number}"), user("more")]
         content = orjson.dumps({"model": "a", "messages": items})
-        now: Any = known.parsed(content)
+        now: Any = at_once(known.parsed(content, "o", SharedTime()))
         kept = len(before["messages"])
         assert all(one is other for one, other in zip(now["messages"][:kept], before["messages"], strict=True))
         known.keep(ReadItems(now["messages"], (), ()), now, content)

@@ -1,0 +1,100 @@
+"""Large bodies, on every path: parsed in pieces, and bounded in what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pytest
+
+from gateway.wire import large_json
+from tests.running_gateway import LocalGateway, agent, local_gateway, parse_frames, run_body, scripted
+
+AT_ONCE: Final = 256 * 1024
+JSON: Final = {"content-type": "application/json"}
+# They refuse before they read: there is no such container, no such approver, no such visitor.
+REFUSED: Final = ("/_plugins/_ml/memory_containers/x/", "/approvals/", "/visitors")
+
+
+@asynccontextmanager
+async def serving(directory: Path, **more: Any) -> AsyncGenerator[LocalGateway]:
+    callers = {"endpoints": [r"^http://127\.0\.0\.1.*$"]}
+    async with local_gateway(directory, [agent("a", scripted([{"text": "hi"}]), **more)], callers=callers) as gateway:
+        yield gateway
+
+
+async def operations(gateway: LocalGateway) -> list[tuple[str, str]]:
+    """The method and the path of everything that takes a body."""
+    paths = (await gateway.client.http.get("/openapi.json")).json()["paths"]
+    found = [
+        (method.upper(), path)
+        for path, known in paths.items()
+        for method, operation in known.items()
+        if method in ("post", "put", "patch") and "requestBody" in operation
+    ]
+    return [(method, path.format_map(_Ids())) for method, path in found]
+
+
+class _Ids(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return "a" if name in ("agentId", "agent_id") else "x"
+
+
+async def test_no_path_parses_a_large_body_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = orjson.dumps({"x": [1] * 150_000, "y": "m" * 1_000_000})
+    parsed: list[int] = []
+    load = orjson.loads
+
+    def counted(piece: bytes) -> Any:
+        parsed.append(len(piece) - 1_000_000 if b"mmm" in piece else len(piece))
+        return load(piece)
+
+    async with serving(tmp_path) as gateway:
+        all_of_them = await operations(gateway)
+        monkeypatch.setattr(orjson, "loads", counted)
+        assert len(all_of_them) > 30
+        for method, path in all_of_them:
+            del parsed[:]
+            answer = await gateway.client.http.request(method, path, content=content, headers=JSON)
+            assert answer.status_code < 500, (method, path, answer.text[:300])
+            assert max(parsed, default=0) <= AT_ONCE, (method, path)
+
+
+async def test_a_body_of_too_many_values_is_refused_on_every_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_json, "MAX_VALUES", 100_000)
+    content = b'{"messages":[' + b"1," * 150_000 + b"1]}"
+    async with serving(tmp_path) as gateway:
+        for method, path in await operations(gateway):
+            answer = await gateway.client.http.request(method, path, content=content, headers=JSON)
+            if path.startswith(REFUSED):
+                assert answer.status_code in (403, 404), (method, path, answer.text[:300])
+            else:
+                assert answer.status_code == 413, (method, path, answer.text[:300])
+                assert "500,000 values" in answer.text, (method, path, answer.text[:300])
+
+
+def user(number: int, content: Any = "hi") -> dict[str, Any]:
+    return {"id": f"m{number}", "role": "user", "content": content}
+
+
+async def test_a_thread_longer_than_a_request_may_be_goes_on_with_what_is_new(tmp_path: Path) -> None:
+    async with serving(tmp_path, history="by_id") as gateway:
+        http = gateway.client.http
+        history = [user(number) for number in range(9_990)]
+        await gateway.client.run("a", run_body(run_id="r1", messages=history))
+        history += [user(number) for number in range(20_000, 20_011)]
+        refused = await http.post("/agents/a/run", json=run_body(run_id="r2", messages=history))
+        problem = refused.json()
+        assert (refused.status_code, problem["code"]) == (422, "too_many_items")
+        assert "'history: append' or 'history: by_id'" in problem["detail"]
+        assert problem["errors"][0]["pointer"] == "/messages"
+        frames = await gateway.client.run("a", run_body(run_id="r3", messages=history[-11:]))
+        assert frames[-1].type == "RUN_FINISHED"
+        watched = await http.post("/agents/a/connect", json=run_body(run_id="r4", messages=history))
+        snapshot = next(frame.data for frame in parse_frames(watched.content) if frame.type == "MESSAGES_SNAPSHOT")
+        assert len(snapshot["messages"]) == 9_990 + 11 + 2
