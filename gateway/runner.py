@@ -17,7 +17,7 @@ from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.events import Completed, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
-from gateway.messages import JsonValue, Message, new_id
+from gateway.messages import JsonObject, JsonValue, Message, new_id
 from gateway.model_state import conversation_of_call
 from gateway.runs.approvals import AnsweredApproval, approval_of_other_agent
 from gateway.runs.driver import RunDriver
@@ -28,16 +28,18 @@ from gateway.runs.limits import RunLimits, check_input, check_request
 from gateway.runs.live_run import LiveRun
 from gateway.runs.replay import join, last_event, replay, without_log
 from gateway.runs.run_terms import check_wishes, terms_of
+from gateway.runs.second_tries import failed_before, is_second_try, may_be_second_try
 from gateway.runs.thread_points import RunMessages, ThreadHead, begun_from, run_messages
 from gateway.runs.thread_versions import ThreadVersions
 from gateway.runs.thread_writes import ThreadWrites, check_room
 from gateway.runs.viewer import Prelude, Viewer
-from gateway.store import MOST_VERSIONS, Approval, Page, RunFilter, RunRecord, RunStatus, ThreadSummary
+from gateway.store import MOST_VERSIONS, Approval, Page, RunFilter, RunRecord, RunStatus, Thread, ThreadSummary
 from gateway.transcript import OpenItems
 
 Admission: TypeAlias = Callable[[], Callable[[object], None]]
 
 _AT_ONCE = 100
+_APPROVALS = "approvals"  # the origin of runs that go on with an answer by an approval's id
 
 
 class Runner:
@@ -128,6 +130,14 @@ class Runner:
         viewer = live.watch()
         await self.driver.start(live, given)
         return viewer
+
+    async def is_second_try(self, owner: str, agent_id: str, given: AgentInput) -> bool:
+        """Whether the input's results or answers are stored already, by a run that then failed: a run of it asks the
+        model alone.
+        """
+        return may_be_second_try(given) and await is_second_try(
+            self.store, await self.store.load_thread(owner, given.thread_id), agent_id, given
+        )
 
     async def _check_new(self, owner: str, agent: OpenAgent, given: AgentInput, limits: RunLimits) -> None:
         """Check a new run against the limits.
@@ -333,7 +343,7 @@ class Runner:
             raise NotFoundError(f"there is no approval {approval_id!r}", code="approval_not_found")
         asked = next((item for item in thread.interrupts if item.approval_id == approval_id), None)
         if asked is None:
-            raise approval_answered()
+            return await self._answer_again(thread, approval_id, answer, admit)
         expires_at = asked.interrupt.expires_at
         if expires_at is not None and expires_at <= self.clock.now():
             raise ConflictError("the question has expired, which counts as a no", code="approval_expired")
@@ -346,16 +356,39 @@ class Runner:
                     counted.callback(admit(), None)
                 await self.writes.deny(thread.owner, thread.thread_id, approval_id, answer.reason)
             return AnsweredApproval(thread.thread_id, agent_id)
+        about: JsonObject = {
+            "approval_id": approval_id,
+            "interrupt_id": asked.interrupt.id,
+            "conversation_id": conversation_of_call(thread.messages, asked.call),
+        }
+        return await self._answer(thread, agent_id, answer, about, admit)
+
+    async def _answer_again(
+        self, thread: Thread, approval_id: str, answer: InterruptAnswer, admit: Admission | None
+    ) -> AnsweredApproval:
+        """Go on behind the run of an earlier copy of the answer, which failed. Raises as `answer`."""
+        last = await failed_before(self.store, thread)
+        about = None if last is None or last.origin != _APPROVALS else last.request
+        if last is None or about is None or about.get("approval_id") != approval_id:
+            raise approval_answered()
+        return await self._answer(thread, last.agent_id, answer, about, admit)
+
+    async def _answer(
+        self, thread: Thread, agent_id: str, answer: InterruptAnswer, about: JsonObject, admit: Admission | None
+    ) -> AnsweredApproval:
+        """Begin the run that goes on with the answer. `about`: what the run keeps of what was asked."""
+        approval_id, interrupt_id = str(about["approval_id"]), str(about["interrupt_id"])
         given = AgentInput(
             thread.thread_id,
             new_id("run"),
             (),
-            answers=(replace(answer, interrupt_id=asked.interrupt.id, approval_id=approval_id),),
+            answers=(replace(answer, interrupt_id=interrupt_id, approval_id=approval_id),),
             history="append",
-            conversation_id=conversation_of_call(thread.messages, asked.call),
+            conversation_id=str(about["conversation_id"]),
             must_answer=True,
             unattended=True,
-            origin="approvals",
+            origin=_APPROVALS,
+            request=about,
         )
         (await self.start(thread.owner, agent_id, given, admit)).close()
         return AnsweredApproval(thread.thread_id, agent_id, await self.run(thread.owner, given.run_id))

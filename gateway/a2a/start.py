@@ -119,6 +119,8 @@ class Starter:
         if at_work and (begun := await self._going_on(asked, task, digest)) is not None:
             return begun
         if at_work or not task.waits:
+            if not at_work and (again := await self._again(asked, sent, task, digest)) is not None:
+                return again
             raise _takes_no_message(task)
         run_id, sent = later_run_id(fold.task_id, len(task.runs) + 1), _said(task, _with_tools(task, sent))
         given = _input(
@@ -141,6 +143,31 @@ class Starter:
         for each in earlier:
             await self._tasks.follow(asked.caller, again, each)
         return await self._begun_before(asked, again, record, digest)
+
+    async def _again(self, asked: Asked, sent: SendRequest, task: StoredTask, digest: str) -> StartedRun | None:
+        """The run of the context's next task that goes on where an earlier copy of the message failed: what that
+        brought is on the thread, and a task that has failed stays so.
+        """
+        *earlier, last = task.runs
+        if not earlier or (last.request or {}).get(DIGEST) != digest:
+            return None
+        before = self._new_task(asked, task.fold.task_id, task.fold.context_id)
+        for each in earlier:
+            await self._tasks.follow(asked.caller, before, each)
+        task_id, sent = new_task_id(), _said(before, _with_tools(before, sent))
+        given = _input(
+            asked,
+            sent,
+            task_id,
+            task_id,
+            task.fold.context_id,
+            digest,
+            results=_results(before, sent, task_id),
+            answers=_answers(before, sent),
+        )
+        if not await self._environment.is_second_try(asked.caller, last.agent_id, given):
+            return None
+        return await self._started(asked, last.agent_id, self._new_task(asked, task_id, given.thread_id), given)
 
     async def cancel_waiting(self, asked: Asked, task: StoredTask) -> None:
         """Cancel a task that waits: a run goes on with it, denies what it asked, and is cancelled before it asks its

@@ -25,7 +25,7 @@ from gateway.agent_api.request import ProcessRequest, read_request
 from gateway.agent_api.settings import AgentApiSettings
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, GatewayError, NotFoundError
-from gateway.events import Interrupt
+from gateway.events import Interrupt, approval_id
 from gateway.history.recognition import common_beginning
 from gateway.messages import (
     JsonObject,
@@ -135,14 +135,16 @@ async def _start(
     if (begun := await _begun_before(environment, caller, request, digest)) is not None:
         return begun
     session = await _session_of(environment, caller, request.thread_id)
-    answers = _answers(request.input.read, session)
+    answers, late = _answers(request.input.read, session)
     _check_outputs(request.input, session)
-    _check_not_answered(request.input, session)
+    late = late or _answered_before(request.input, session)
     _check_outputs_agree(request.input)
     async with environment.agent(caller, agent_id) as agent:
         form = await _form(environment, caller, request, session, agent)
     remembered = {**form.remembered, **({DIGEST: digest} if digest else {})}
     given = replace(_input(request, session, answers, form, known), request=remembered, request_id=request_id)
+    if late is not None and not await environment.is_second_try(caller, agent_id, given):
+        raise late
     viewer = await environment.start(caller, agent_id, given, from_first=True)
     if digest:
         form = await _own_form(environment, caller, viewer, form, digest)
@@ -216,34 +218,43 @@ async def _session_of(environment: ProtocolEnvironment, caller: Caller, thread_i
     return _Session(thread_id, head.messages, await environment.interrupts(caller, thread_id))
 
 
-def _answers(given: Sequence[InputMessage], session: _Session) -> tuple[InterruptAnswer, ...]:
-    """A person's answers to the session's questions. An answer before something that the agent said is one that a
-    client sends again. Open questions do not count as said: each may stand before its own answer.
+def _answers(
+    given: Sequence[InputMessage], session: _Session
+) -> tuple[tuple[InterruptAnswer, ...], GatewayError | None]:
+    """A person's answers to the session's questions, and the error where one is not open any more. An answer before
+    something that the agent said is one that a client sends again. Open questions do not count as said: each may stand
+    before its own answer.
     """
     asked = {question.call_id for question in session.questions}
-    answers, again = dict[str, InterruptAnswer](), False
+    is_open = {name: question.id for question in session.questions for name in (question.id, question.call_id)}
+    was_open: dict[str | None, str] | None = None
+    answers, again, late = dict[str, InterruptAnswer](), False, None
     for message in reversed(given):
         if isinstance(message, ApprovalAnswer):
-            if (answer := _answer(message, session)) is not None:
+            if (answer := _answer(message, is_open)) is not None:
                 if answers.setdefault(answer.interrupt_id, answer).approved != answer.approved:
                     raise wrong("the question is approved and denied; answer it once", f"{message.at}/content/0/data")
             elif not again:
-                raise _no_question(message, session)
+                late = _no_question(message, session)
+                if was_open is None:
+                    was_open = {name: approval_id(call) for call in session.calls for name in (call, approval_id(call))}
+                if (answer := _answer(message, was_open)) is None:
+                    raise late
+                answers.setdefault(answer.interrupt_id, answer)
             continue
         calls = {call.call_id for each in message.messages for call in each.tool_calls}
         if calls and calls <= asked:
             again = True
         elif any(each.role == "assistant" for each in message.messages):
             break
-    return tuple(answers.values())[::-1]
+    return tuple(answers.values())[::-1], late
 
 
-def _answer(message: ApprovalAnswer, session: _Session) -> InterruptAnswer | None:
-    """None: the question is not open."""
-    for question in session.questions:
-        if message.request_id in (question.id, question.call_id):
-            return InterruptAnswer(question.id, "resolved", approved=message.approve, reason=message.reason)
-    return None
+def _answer(message: ApprovalAnswer, asked: Mapping[str | None, str]) -> InterruptAnswer | None:
+    """None: the question is not among `asked`, which are questions by their ids and those of their calls."""
+    if (question_id := asked.get(message.request_id)) is None:
+        return None
+    return InterruptAnswer(question_id, "resolved", approved=message.approve, reason=message.reason)
 
 
 def _no_question(message: ApprovalAnswer, session: _Session) -> GatewayError:
@@ -277,20 +288,21 @@ def _check_outputs(given: ReadInput, session: _Session) -> None:
                 )
 
 
-def _check_not_answered(given: ReadInput, session: _Session) -> None:
-    """Refuse an input of nothing but outputs whose calls were answered before, where the agent went on with that: it
-    would answer its own words. Raises ConflictError.
+def _answered_before(given: ReadInput, session: _Session) -> GatewayError | None:
+    """The error for an input of nothing but outputs whose calls were answered before, where the agent went on with
+    that: it would answer its own words.
     """
     last = session.messages[-1] if session.messages else None
     if last is None or last.role != "assistant" or last.tool_calls:
-        return
+        return None
     if not all(message.tool_calls or message.tool_result for message in given.messages):
-        return
+        return None
     if any(isinstance(each, ApprovalAnswer) for each in given.read):
-        return
+        return None
     called = {call.call_id for message in given.messages for call in message.tool_calls} | given.outputs
     if called <= answered_calls(session.messages):
-        raise ConflictError("the session has the outputs of these calls, and an answer to them", code="call_answered")
+        return ConflictError("the session has the outputs of these calls, and an answer to them", code="call_answered")
+    return None
 
 
 def _check_outputs_agree(given: ReadInput) -> None:

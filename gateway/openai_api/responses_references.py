@@ -12,7 +12,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from gateway.access.callers import Caller
 from gateway.agent import InterruptAnswer
-from gateway.errors import NotFoundError
+from gateway.errors import GatewayError, NotFoundError
+from gateway.events import approval_id
 from gateway.messages import (
     AudioBlock,
     ContentBlock,
@@ -197,25 +198,24 @@ async def _is_known(item: SaidItem, known: set[str], calls: set[str], stored: St
 
 async def answers_of(
     items: Sequence[SaidItem | ApprovalItem], chain: Chain | None, stored: StoredItems
-) -> tuple[InterruptAnswer, ...]:
-    """A person's answers to the questions of the chain's thread. An answer before something that the agent said is one
-    that a client sends again.
+) -> tuple[tuple[InterruptAnswer, ...], GatewayError | None]:
+    """A person's answers to the questions of the chain's thread, and the error where one is not open any more. An
+    answer before something that the agent said is one that a client sends again.
 
     Raises:
         InvalidRequestError: there is no such question.
-        ConflictError: it is not open any more.
     """
-    if not (given := _new_answers(items)):
-        return ()
-    answers = []
+    answers, late = list[InterruptAnswer](), None
+    given = _new_answers(items)
     calls = {call.call_id for message in chain.messages for call in message.tool_calls} if chain else set()
     for item in given:
         call_id = await _asked_call(item, calls, stored)
         asked = next((each for each in chain.interrupts if each.call_id == call_id), None) if chain else None
         if asked is None:
-            raise approval_gone()
-        answers.append(InterruptAnswer(asked.id, "resolved", approved=item.approve, reason=item.reason))
-    return tuple(answers)
+            late = approval_gone()
+        question = approval_id(call_id) if asked is None else asked.id
+        answers.append(InterruptAnswer(question, "resolved", approved=item.approve, reason=item.reason))
+    return tuple(answers), late
 
 
 def _new_answers(items: Sequence[SaidItem | ApprovalItem]) -> list[ApprovalItem]:

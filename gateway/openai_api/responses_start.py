@@ -15,7 +15,7 @@ from typing import Final
 from gateway.access.callers import Caller
 from gateway.agent import ABSENT, AgentInput, InputNames, InterruptAnswer
 from gateway.endpoints.answers import run_headers
-from gateway.errors import ConflictError, NotFoundError
+from gateway.errors import ConflictError, GatewayError, InvalidRequestError, NotFoundError
 from gateway.history.model_view import open_calls
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.openai_api.errors import unknown_model, wrong
@@ -106,8 +106,11 @@ async def start_response(
     said = await _said(environment, caller, request, chain, plain)
     form = _form(request, run_id, new, environment.now(), settings, said.earlier)
     plan = _Plan(request, chain, place, said, form, digest, request_id, known)
-    if chain is not None and _goes_on(chain, place, request, said.answers):
-        there = replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
+    there = plan if chain is None else replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
+    comes_again = await _comes_again(environment, caller, there)
+    if said.late is not None and not comes_again:
+        raise said.late
+    if chain is not None and (comes_again or _goes_on(chain, place, request, said.answers)):
         try:
             viewer = await environment.start(caller, request.model, there.same_thread(), from_first=True)
             return _started(viewer, there.form, request, seal)
@@ -154,11 +157,14 @@ def _first_run(content: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a request says. `earlier` are the calls of its thread that wait for a person."""
+    """What a request says. `earlier` are the calls of its thread that wait for a person. `late` is the error where the
+    thread has its answers or outputs already: only a run that failed with them is gone on with.
+    """
 
     messages: tuple[Message, ...]
     answers: tuple[InterruptAnswer, ...] = ()
     earlier: tuple[EarlierCall, ...] = ()
+    late: GatewayError | None = None
 
 
 async def _said(
@@ -175,13 +181,16 @@ async def _said(
     """
     stored = StoredItems(environment, caller)
     items = await _unsealed(environment, caller, await resolved(request.items[len(plain) :], chain, stored))
-    answers = await answers_of(items, chain, stored)
-    check_outputs(await _pending(environment, caller, request.model, chain), items, chain)
+    answers, late = await answers_of(items, chain, stored)
+    try:
+        check_outputs(await _pending(environment, caller, request.model, chain), items, chain)
+    except InvalidRequestError as error:
+        late = late or error
     messages = (*plain, *(message for item in items if isinstance(item, SaidItem) for message in item.messages))
     if chain is None and not messages:
         message = "input says nothing; give it a string, or an array of items"
         raise wrong(message, "/input", code="missing_required_parameter")
-    return _Said(messages, answers, await _waiting(chain, stored))
+    return _Said(messages, answers, await _waiting(chain, stored), late)
 
 
 async def _unsealed(
@@ -271,6 +280,14 @@ def _goes_on(
         return True
     # what is not to be stored stays apart from what is
     return chain.is_short_lived is not request.store and (chain.replays or chain.is_last)
+
+
+async def _comes_again(environment: ProtocolEnvironment, caller: Caller, plan: _Plan) -> bool:
+    """Whether the chain's thread has what the request says already, by a run that failed with it. `plan` is on it."""
+    chain, request = plan.chain, plan.request
+    if chain is None or chain.is_short_lived is request.store or (chain.is_last and plan.said.late is None):
+        return False
+    return await environment.is_second_try(caller, request.model, plan.same_thread())
 
 
 def _form(

@@ -66,6 +66,12 @@ class RunAccess(AgentAccess):
             caller.owner, agent_id, caller.admitted(given), admission, limits, from_first=from_first
         )
 
+    async def is_second_try(self, caller: Caller, agent_id: str, given: AgentInput) -> bool:
+        """Whether the input comes again after a run that took in its results or answers, and then failed: `start` asks
+        the model then, and takes nothing in again.
+        """
+        return await self._runner.is_second_try(caller.owner, agent_id, caller.admitted(given))
+
     async def connect(self, caller: Caller, agent_id: str, given: AgentInput) -> Viewer:
         """Watch a thread: its history, then its live run's events, or how its last run ended.
 

@@ -12,6 +12,7 @@ thread_points.py where a run left its thread, and which of its messages are the 
 thread_writes.py threads that are written outside a run
 intake.py        takes a request's input into its thread
 approvals.py     matches a request's answers with open interrupts
+second_tries.py  a request that comes again because its run failed once its results or answers were taken in
 run_terms.py     a run's terms: its agent's definition and its request's wishes in one
 limits.py        limits of a new run's input
 ids.py           which stored run a client's run id means

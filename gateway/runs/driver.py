@@ -40,13 +40,14 @@ from gateway.runs.endings import (
     withdrawn_by,
     words_alone,
 )
-from gateway.runs.intake import recognised, take_in, up_to_date, waiting_messages
+from gateway.runs.intake import is_whole_history, recognised, take_in, up_to_date, waiting_messages
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
 from gateway.runs.recovery import LeftOpen, Waiting, end_waiting, recover, restore
 from gateway.runs.removal import ThreadRemoval
 from gateway.runs.run_terms import RunTerms, check_selected_tools, terms_of, with_choice
 from gateway.runs.run_trace import begin_trace, end_trace
+from gateway.runs.second_tries import as_second_try, is_second_try
 from gateway.runs.thread_points import begun_from
 from gateway.runs.thread_queue import ThreadLines
 from gateway.store import Fork, RunRecord, RunStatus, Store, Thread
@@ -196,6 +197,9 @@ class RunDriver:
         tools, approvals = await _tools(live) if live.cancel_reason is None else ({}, {})
         now = self.clock.now()
         thread, fork = await self._thread_of(live, given, now)
+        if await is_second_try(self.store, thread, definition.id, given, live.record.input_digest):
+            is_whole = is_whole_history(given, definition, thread.messages)
+            given = as_second_try(given, thread.messages, is_whole=is_whole)
         given = recognised(given, thread.messages)
         if live.cancel_reason is not None:
             given = words_alone(given)

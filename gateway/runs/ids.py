@@ -19,6 +19,7 @@ from gateway.runs.endings import input_digest
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
 from gateway.runs.replay import last_event, produced_by
+from gateway.runs.second_tries import is_second_try
 from gateway.store import RunRecord, RunStatus, Store
 
 
@@ -78,9 +79,15 @@ class RunIds:
         return await self._all(owner, given.run_id)
 
     async def goes_on(self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]) -> bool:
-        """Whether the input answers interrupts of an earlier run of its id, and so begins another run under that id."""
+        """Whether the input answers interrupts of an earlier run of its id, and so begins another run under that id.
+        It does so again where that one failed.
+        """
         if not given.answers:
             return False
+        if before[0].reused_id and before[0].status is RunStatus.FAILED:
+            thread = await self._store.load_thread(owner, given.thread_id)
+            again = await is_second_try(self._store, thread, agent_id, given)
+            return again and (owner, given.run_id) not in self._live
         named = {answer.interrupt_id for answer in given.answers}
         named &= await self._left_open(agent_id, given.thread_id, before)
         if not named:

@@ -1,0 +1,68 @@
+"""Recognises a request that comes again because its run failed once its results or answers were taken in.
+
+Below: store, endings. Above: the run driver, the runner. What the client brought is stored then, and only the model's
+answer is missing: its next run asks the model and does nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.agent import ABSENT, AgentInput
+from gateway.frozen import replace
+from gateway.messages import Message
+from gateway.runs.endings import input_digest
+from gateway.store import RunRecord, RunStatus, Store, Thread
+
+
+def may_be_second_try(given: AgentInput) -> bool:
+    """Whether the input brings a client's results or a person's answers: with all else a run begins anew."""
+    return bool(given.answers) or any(message.tool_result is not None for message in given.messages)
+
+
+async def failed_before(store: Store, thread: Thread | None) -> RunRecord | None:
+    """The thread's last run if it failed and nothing was added to the thread since; None otherwise."""
+    if thread is None or thread.last_run_id is None or not thread.messages:
+        return None
+    last = await store.load_run(thread.owner, thread.last_run_id)
+    if last is None or last.status is not RunStatus.FAILED or last.thread_version != thread.version:
+        return None
+    return last if last.last_message_id == thread.messages[-1].id else None
+
+
+async def is_second_try(
+    store: Store, thread: Thread | None, agent_id: str, given: AgentInput, digest: str | None = None
+) -> bool:
+    """Whether the input is that of the run that failed last on the thread. `digest` is the input's, where it is known
+    (see endings.input_digest).
+    """
+    if not may_be_second_try(given) or (last := await failed_before(store, thread)) is None:
+        return False
+    return last.agent_id == agent_id and last.input_digest == (digest or input_digest(given))
+
+
+def as_second_try(given: AgentInput, stored: Sequence[Message], *, is_whole: bool) -> AgentInput:
+    """The second try's input, to ask the model alone: with the thread's messages but for the answer that was cut off.
+    A client that sends the whole history (`is_whole`) by the thread's ids says itself what stays of that answer.
+    """
+    if given.answers or given.recognition is not None or not is_whole:
+        messages = tuple(_without_cut_off(stored))
+        given = replace(
+            given,
+            messages=messages,
+            minted_ids=frozenset(),
+            recognition=None,
+            history_cache=None,
+            history="replace",
+            seen=ABSENT,
+        )
+    return replace(given, answers=(), must_answer=False)
+
+
+def _without_cut_off(messages: Sequence[Message]) -> Sequence[Message]:
+    end = len(messages)
+    if end and messages[-1].incomplete:
+        turn_id = messages[-1].turn_id
+        while end and messages[end - 1].turn_id == turn_id:
+            end -= 1
+    return messages[:end]
