@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import reduce
@@ -19,6 +20,7 @@ from gateway.embedded_index.documents import Index
 from gateway.embedded_index.entries import folded, words_of
 from gateway.embedded_index.words import Scores, Words, Work
 from gateway.query_dsl import clauses
+from gateway.query_dsl.date_math import reckoned_date
 from gateway.query_dsl.field_mapping import FieldType, Kind, MappingError, plain_number, plain_text
 from gateway.query_dsl.name_patterns import fits, pieces_of
 from gateway.query_dsl.search_body import SortKey
@@ -283,7 +285,7 @@ class Evaluation:
         if column.kind == "date":
             days = [clauses.Range(clause.field, {"gte": value, "lte": value}, clause.boost) for value in clause.values]
             return reduce(lambda left, right: left | right, map(self._range, days), {})
-        values = [column.kept(plain(clause.field, column.kind, value)) for value in clause.values]
+        values = [column.kept(plain(clause.field, column.kind, value, self.work.now)) for value in clause.values]
         return self._having(column, f"{column.name} IN ({', '.join('?' * len(values))})", values, clause.boost)
 
     def _exists(self, clause: clauses.Exists) -> Scores:
@@ -305,7 +307,7 @@ class Evaluation:
         values: list[object] = []
         for bound, value in clause.bounds.items():
             # later than a date without time means later than the end of that day
-            kept = column.kept(plain(clause.field, column.kind, value, round_up=bound in ("gt", "lte")))
+            kept = column.kept(plain(clause.field, column.kind, value, self.work.now, round_up=bound in ("gt", "lte")))
             values.append(kept)
             conditions.append(f"{column.name} {_COMPARISONS[bound]} ?")
         return self._having(column, " AND ".join(conditions), values, clause.boost)
@@ -407,9 +409,14 @@ _SCORE_MODES: Mapping[str, Callable[[Sequence[float]], float]] = {
 _COMPARISONS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
-def plain(path: str, kind: Kind, value: clauses.Scalar, *, round_up: bool = False) -> str | int | float:
-    """A value in the form in which a field's values are kept."""
-    return plain_text(value) if kind == "keyword" else plain_number(path, kind, value, round_up=round_up)
+def plain(path: str, kind: Kind, value: clauses.Scalar, now: float, *, round_up: bool = False) -> str | int | float:
+    """A value in the form in which a field's values are kept; a date may be reckoned from `now`."""
+    if kind == "keyword":
+        return plain_text(value)
+    if kind == "date":
+        with suppress(ValueError, OverflowError):  # plain_number says what is wrong
+            return reckoned_date(value, now, round_up=round_up)
+    return plain_number(path, kind, value, round_up=round_up)
 
 
 def _glob(pattern: str, *, literal: bool) -> str:

@@ -7,6 +7,7 @@ it blocks.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ def search_indices(
         id_, source = database.execute("SELECT id, source FROM documents WHERE row = ?", (row,)).fetchone()
         return {"_id": id_}, orjson.loads(source)
 
-    return search_in(database, indices, search, Budget(count_documents(database), most, rest), read)
+    return search_in(database, indices, search, Budget(count_documents(database), most, rest), read, now=time.time())
 
 
 def search_in(
@@ -54,10 +55,11 @@ def search_in(
     budget: Budget,
     read: Callable[[int], tuple[JsonObject, JsonObject]],
     *,
+    now: float,
     hidden: AbstractSet[int] = frozenset(),
     strict: bool = True,
 ) -> JsonObject:
-    """The answer of `_search` over these indices.
+    """The answer of `_search` over these indices. `now` in Unix seconds, for dates such as `now-7d`.
 
     `read` gives the document of a row: the members of its hit besides the score, and its source. Rows in `hidden` are
     left out. `strict`: a query for a field that no index has is an error; otherwise it finds nothing.
@@ -67,7 +69,7 @@ def search_in(
         QueryError, MappingError: the search does not fit the fields.
     """
     with budget.of(database):
-        return _answer(_evaluations(database, indices, budget, strict=strict), search, budget, read, hidden)
+        return _answer(_evaluations(database, indices, budget, now, strict=strict), search, budget, read, hidden)
 
 
 def _answer(
@@ -87,16 +89,20 @@ def _answer(
         budget.spend(len(scores) * (1 + len(search.sort)))
         keys = [evaluation.sort_values(key, scores) for key in search.sort]
         hits += [_Hit(index.name, row, score, [key.get(row) for key in keys]) for row, score in scores.items()]
+    total, rows = len(hits), {hit.row for hit in hits} if search.aggregations else set()
+    best = max((hit.score for hit in hits), default=None)
+    if search.after is not None:
+        after = [_kept(evaluations, key, value) for key, value in zip(search.sort, search.after, strict=True)]
+        hits = [hit for hit in hits if _is_behind(hit.keys, after, search.sort)]
     _order(hits, search.sort)
     page = hits[search.start : search.start + search.size]
     by_score = not search.sort or any(key.field == "_score" for key in search.sort)
-    best = max((hit.score for hit in hits), default=None) if by_score else None
     found: JsonObject = {
-        "max_score": best,
+        "max_score": best if by_score else None,
         "hits": [_rendered(hit, read(hit.row), search, by_score=by_score) for hit in page],
     }
     if search.total:
-        found = {"total": {"value": len(hits), "relation": "eq"}, **found}
+        found = {"total": {"value": total, "relation": "eq"}, **found}
     shards = len(evaluations)
     answer: JsonObject = {
         "took": 0,
@@ -106,19 +112,19 @@ def _answer(
     }
     if search.aggregations:
         aggregator = _aggregator(evaluations, budget)
-        answer["aggregations"] = aggregator.run(search.aggregations, {hit.row for hit in hits})
+        answer["aggregations"] = aggregator.run(search.aggregations, rows)
     return answer
 
 
 def _evaluations(
-    database: sqlite3.Connection, indices: Sequence[Index], budget: Budget, *, strict: bool
+    database: sqlite3.Connection, indices: Sequence[Index], budget: Budget, now: float, *, strict: bool
 ) -> list[Evaluation]:
     searched = {path: known for index in indices for path, known in index.types.items()} if strict else {}
     numbers = [field_numbers(database, index.id) for index in indices]
     fields: dict[str, list[int]] = {}
     for path, number in (item for each in numbers for item in each.items()):
         fields.setdefault(path, []).append(number)
-    work = Work(database, budget, fields)
+    work = Work(database, budget, now, fields)
     return [Evaluation(database, index, each, searched, work) for index, each in zip(indices, numbers, strict=True)]
 
 
@@ -138,7 +144,7 @@ def _aggregator(evaluations: Sequence[Evaluation], budget: Budget) -> Aggregator
     def value_of(path: str, value: clauses.Scalar) -> str | int | float:
         for evaluation in evaluations:
             if (kind := evaluation.kind_of(path)) is not None:
-                return plain(path, kind, value)
+                return plain(path, kind, value, evaluation.work.now)
         return plain_text(value)
 
     return Aggregator(values, found, value_of, budget)
@@ -167,6 +173,30 @@ def _order(hits: list[_Hit], sort: Sequence[SortKey]) -> None:
 def _sortable(position: int, hit: _Hit) -> tuple[bool, Any]:
     value = hit.keys[position]
     return isinstance(value, str), value
+
+
+def _kept(evaluations: Sequence[Evaluation], key: SortKey, value: clauses.Scalar | None) -> str | int | float | None:
+    """A sort value that a search continues behind, in the form of the hits' values."""
+    if value is None or key.field in ("_score", "_doc", "_id"):
+        return value
+    for evaluation in evaluations:
+        if (kind := evaluation.kind_of(key.field)) is not None:
+            return plain(key.field, kind, value, evaluation.work.now)
+    return value
+
+
+def _is_behind(
+    keys: Sequence[str | int | float | None], after: Sequence[str | int | float | None], sort: Sequence[SortKey]
+) -> bool:
+    """Whether a hit with these sort values comes behind one with those of `after`, and not beside it."""
+    for value, other, key in zip(keys, after, sort, strict=True):
+        if (value is None) != (other is None):
+            return (value is None) != key.missing_first
+        if value is None or other is None or value == other:
+            continue
+        left, right = (isinstance(value, str), value), (isinstance(other, str), other)
+        return bool(left < right if key.descending else left > right)
+    return False
 
 
 def _rendered(hit: _Hit, document: tuple[JsonObject, JsonObject], search: SearchBody, *, by_score: bool) -> JsonObject:

@@ -34,12 +34,14 @@ class Work:
     """Counts the look-ups of one search, and caches what several clauses need: a few clauses may have many words in
     many fields.
 
-    `fields` maps each path to the ids of its fields, one for each index that has it. Word frequencies and text lengths
+    `now` is when it began, in Unix seconds, for dates that are reckoned from it. `fields` maps each path to the ids of
+    its fields, one for each index that has it. Word frequencies and text lengths
     are counted over all searched indices, so that scores from different indices are comparable.
     """
 
     database: sqlite3.Connection
     budget: Budget
+    now: float
     fields: Mapping[str, Sequence[int]] = field(default_factory=dict)
     lookups: int = 0
     fuzzy_words: int = 0

@@ -1,6 +1,8 @@
 """ml-commons' agent REST API: reads its requests as canonical input, and writes what became of them in its shapes.
 
 routes.py           what its routes share: JSON answers, bodies, errors as responses
+url_parameters.py   the parameters of URLs
+filter_path.py      the parts of an answer that a client wants
 api_document.py     how its operations stand in the API document
 errors.py           the two forms of its errors
 answers.py          ids, times, search answers and answers to writes, as OpenSearch has them

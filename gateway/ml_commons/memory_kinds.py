@@ -53,6 +53,7 @@ WORKING: Final = DocumentKind(
     {
         **_OF_ALL,
         "payload_type": _KEYWORD,
+        "messages": {"type": "nested", "properties": {"role": _KEYWORD, "content": _FLAT}},
         "message_id": _NUMBER,
         "session_id": _KEYWORD,
         "checkpoint_id": _KEYWORD,
@@ -65,7 +66,8 @@ WORKING: Final = DocumentKind(
     },
     own_ids=True,
 )
-"""Data, and one document for each message of the sessions' threads: `text` has a message's words."""
+"""Data, and one document for each message of the sessions' threads: `text` has a message's words, and `messages` too,
+as clients search them in ml-commons."""
 
 LONG_TERM: Final = DocumentKind(
     "long-term memory",

@@ -34,6 +34,7 @@ _SAID: Final = "working_memory"
 """The member of a message's metadata that has what its sender said of it beside its words."""
 
 _SEARCHED_CHARACTERS: Final = 8_000
+_SEARCHED_BLOCKS: Final = 50
 _MOST_LABELS: Final = 100
 _LABELS: Final = ("namespace", "metadata", "tags")
 _CREATED, _UPDATED = "created_time", "last_updated_time"
@@ -81,6 +82,7 @@ class ThreadsAsMemory:
                 },
                 "tags": said["tags"] or None,
                 _TEXT: _words(message),
+                "messages": [{"role": message.role, "content": _searched(message)}],
                 MESSAGE: message.id,
             }
         )
@@ -96,7 +98,7 @@ def document_id(thread_id: str, message_id: str) -> str:
 
 def shown_document(document: JsonObject, message: Message | None) -> JsonObject:
     """The document of working memory as clients see it. `message` is what it names; None: it names none."""
-    shown = {name: value for name, value in document.items() if name not in (MESSAGE, _TEXT)}
+    shown = {name: value for name, value in document.items() if name not in (MESSAGE, _TEXT, "messages")}
     if message is None:
         return shown
     return {**shown, "messages": [_as_sent(message)], BLOB: {"message": _as_stored(message)}}
@@ -187,6 +189,17 @@ def _words(message: Message) -> str | None:
     blocks = _content(message)
     text = " ".join(block.text for block in blocks if isinstance(block, TextBlock))
     return text[:_SEARCHED_CHARACTERS] or None
+
+
+def _searched(message: Message) -> list[JsonValue]:
+    """The blocks of a message as they are searched: texts, as far as one value of a field goes, and kinds of media."""
+    searched: list[JsonValue] = []
+    for block in _content(message)[:_SEARCHED_BLOCKS]:
+        if isinstance(block, TextBlock):
+            searched.append({"type": "text", "text": block.text[:_SEARCHED_CHARACTERS]})
+        elif isinstance(block, MediaBlock):
+            searched.append({"type": media_kind(block)})
+    return searched
 
 
 def _content(message: Message) -> Sequence[ContentBlock]:

@@ -21,7 +21,8 @@ from gateway.messages import JsonObject
 from gateway.ml_commons.memories import MEMORY_INDEX, MESSAGE_INDEX
 from gateway.protocol import ProtocolEnvironment, time_text
 from gateway.query_dsl.clauses import Bool, Clause, MatchAll, QueryError, Range
-from gateway.query_dsl.field_mapping import MappingError, date_milliseconds
+from gateway.query_dsl.date_math import reckoned_date
+from gateway.query_dsl.field_mapping import MappingError
 from gateway.query_dsl.search_body import SearchBody, parse_search_body
 
 MOST_SEARCHED: Final = 10_000
@@ -67,9 +68,9 @@ def search_turns(environment: ProtocolEnvironment) -> SearchTurns:
 
 
 def search_documents(
-    index: str, documents: Mapping[str, JsonObject], body: JsonObject, rest: Rest = lambda: None
+    index: str, documents: Mapping[str, JsonObject], body: JsonObject, now: float, rest: Rest = lambda: None
 ) -> JsonObject:
-    """OpenSearch's answer to a search over these documents, by their ids. `rest` lets other searches work.
+    """OpenSearch's answer to a search over these documents at `now`, by their ids. `rest` lets other searches work.
 
     Raises:
         InvalidRequestError: 400; code `invalid_search` or `search_too_large`.
@@ -98,7 +99,7 @@ def search_documents(
                 return {"_id": name, **_STORED_ONCE}, _source(index, documents[name])
 
             budget = Budget(count_documents(database), USUAL_STEPS, rest, owns_connection=True)
-            return search_in(database, find_indices(database, [index]), search, budget, read, strict=False)
+            return search_in(database, find_indices(database, [index]), search, budget, read, now=now, strict=False)
     except (QueryError, MappingError) as error:
         raise _invalid(str(error)) from error
     except ToolError as error:
@@ -136,13 +137,13 @@ def check_count(count: int) -> None:
         )
 
 
-def check_latest_suffice(body: JsonObject, oldest: float) -> None:
+def check_latest_suffice(body: JsonObject, oldest: float, now: float) -> None:
     """Refuse a search of memories that needs more than the latest, back to one that was last used at `oldest`.
 
     Raises:
         InvalidRequestError: 400; also as `search_documents`.
     """
-    if not _begins_after(_parsed(body).query, oldest * 1000):
+    if not _begins_after(_parsed(body).query, oldest * 1000, now):
         raise _too_large(
             f"you have more than {MOST_SEARCHED:,} memories, and this search needs them all; in bool.filter give a "
             f"range of updated_time that begins behind {time_text(oldest)}, or list all by match_all, the latest first"
@@ -160,7 +161,9 @@ def latest_wanted(body: JsonObject) -> int | None:
     in_order = first is None or (first.field == "updated_time" and first.descending and len(search.sort) == 1)
     if not (in_order and isinstance(search.query, MatchAll) and search.query.all):
         return None
-    return None if search.aggregations or search.minimum_score is not None else search.start + search.size
+    if search.aggregations or search.minimum_score is not None or search.after is not None:
+        return None
+    return search.start + search.size
 
 
 def with_total(answer: JsonObject, total: int, *, is_exact: bool) -> JsonObject:
@@ -171,15 +174,15 @@ def with_total(answer: JsonObject, total: int, *, is_exact: bool) -> JsonObject:
     return {**answer, "hits": hits}
 
 
-def _begins_after(query: Clause, oldest: float) -> bool:
+def _begins_after(query: Clause, oldest: float, now: float) -> bool:
     match query:
         case Range("updated_time", bounds):
             first: Any = bounds.get("gte", bounds.get("gt"))
-            with suppress(ValueError):
-                return first is not None and date_milliseconds(first) > oldest
+            with suppress(ValueError, OverflowError):
+                return first is not None and reckoned_date(first, now) > oldest
             return False
         case Bool():
-            return any(_begins_after(each, oldest) for each in (*query.must, *query.filter))
+            return any(_begins_after(each, oldest, now) for each in (*query.must, *query.filter))
         case _:
             return False
 

@@ -28,6 +28,8 @@ from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.errors import execution_error, opensearch_error, status_of
 from gateway.ml_commons.feature_settings import Feature
+from gateway.ml_commons.filter_path import filtered
+from gateway.ml_commons.url_parameters import check_parameters, parameters_of, search_asked
 from gateway.problems import Problem
 from gateway.protocol import ProtocolEnvironment
 
@@ -62,6 +64,7 @@ class MlRoute(Route):
         super().__init__(route.path, route.endpoint, methods=sorted(route.methods or ()))
         self._settings = settings
         self._features = features
+        self._parameters = parameters_of(route.path)
         self._is_bounded = route.path.startswith(PREFIX)  # else nobody could take back a bound on the settings' bodies
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -72,6 +75,8 @@ class MlRoute(Route):
         if scope["method"] in (self.methods or ()):
             for feature in self._features:
                 self._settings.check(feature)
+            if scope["query_string"]:
+                check_parameters(_uri(scope), QueryParams(scope["query_string"]), self._parameters)
             if self._is_bounded and (most := self._settings.most_json_bytes) is not None:
                 receive = _limited(receive, most)
         await super().handle(scope, receive, send)
@@ -103,7 +108,9 @@ def _limited(receive: Receive, most: int) -> Receive:
 
 
 def ml_response(request: Request, value: JsonValue, status: int = 200) -> Response:
-    """A JSON answer, indented where the request asks for `?pretty`."""
+    """A JSON answer, or the parts of it that `?filter_path` names; indented where the request asks for `?pretty`."""
+    if wanted := ",".join(request.query_params.getlist("filter_path")):
+        value = filtered(value, wanted)
     return _response(request.query_params, value, status)
 
 
@@ -125,6 +132,15 @@ async def read_object(request: Request) -> JsonObject:
     if not isinstance(body, dict):
         raise InvalidRequestError(f"the body is {json_kind(body)}; it must be a JSON object", status=400)
     return body
+
+
+async def read_search(request: Request) -> JsonObject:
+    """The search that the body and the URL ask for.
+
+    Raises:
+        InvalidRequestError: as `read_object`.
+    """
+    return search_asked(request.query_params, await read_object(request))
 
 
 def opensearch_error_form(problem: Problem, scope: Scope) -> Response:

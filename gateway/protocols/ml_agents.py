@@ -26,7 +26,15 @@ from gateway.ml_commons.memory_access import container_of
 from gateway.ml_commons.memory_containers import new_container
 from gateway.ml_commons.memory_kinds import CONTAINERS
 from gateway.ml_commons.registration import AGENT_ID, Registration, read_change, read_registration, registered_id
-from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import (
+    PREFIX,
+    SETTINGS,
+    ml_response,
+    ml_routes,
+    opensearch_error_form,
+    read_object,
+    read_search,
+)
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.wire.log_counts import counted
 
@@ -89,7 +97,7 @@ class _Endpoints:
 
     async def search(self, request: Request) -> Response:
         documents = self._environment.documents(caller_of(request))
-        found = await documents.search(AGENTS, await read_object(request))
+        found = await documents.search(AGENTS, await read_search(request))
         return ml_response(request, search_answer(found, INDEX, _public_members))
 
     def _configured(self, caller: Caller, agent_id: str) -> AgentDefinition | None:

@@ -24,7 +24,15 @@ from gateway.ml_commons.memory_documents import memories_of
 from gateway.ml_commons.memory_kinds import Memories, MemoryType
 from gateway.ml_commons.memory_messages import ThreadsAsMemory
 from gateway.ml_commons.memory_requests import no_vectors, payload_type
-from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import (
+    PREFIX,
+    SETTINGS,
+    ml_response,
+    ml_routes,
+    opensearch_error_form,
+    read_object,
+    read_search,
+)
 from gateway.openapi.description import Operation
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
@@ -75,7 +83,7 @@ class _Endpoints:
 
     async def search(self, request: Request) -> Response:
         container, memories = await self._container(request), _type(request)
-        return ml_response(request, await container.search(memories, await read_object(request)))
+        return ml_response(request, await container.search(memories, await read_search(request)))
 
     async def delete_by_query(self, request: Request) -> Response:
         container, memories = await self._container(request), _type(request)

@@ -23,7 +23,15 @@ from gateway.ml_commons.memory_containers import CONTAINER_ID, changed_container
 from gateway.ml_commons.memory_kinds import CONTAINER_INDEX, CONTAINERS
 from gateway.ml_commons.memory_requests import types_to_delete
 from gateway.ml_commons.retention_sweep import apply_policy, policy_result, sweep, sweep_of
-from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import (
+    PREFIX,
+    SETTINGS,
+    ml_response,
+    ml_routes,
+    opensearch_error_form,
+    read_object,
+    read_search,
+)
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
 _CONTAINERS = PREFIX + "/memory_containers"
@@ -92,7 +100,7 @@ class _Endpoints:
         return ml_response(request, {"dry_run": True, "containers": [policy_result(found, counts)]})
 
     async def search(self, request: Request) -> Response:
-        found = await self._documents(request).search(CONTAINERS, await read_object(request))
+        found = await self._documents(request).search(CONTAINERS, await read_search(request))
         return ml_response(request, search_answer(found, CONTAINER_INDEX, lambda document: document))
 
 

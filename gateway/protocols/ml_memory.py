@@ -27,7 +27,15 @@ from gateway.ml_commons.memory_search import (
     search_turns,
     with_total,
 )
-from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import (
+    PREFIX,
+    SETTINGS,
+    ml_response,
+    ml_routes,
+    opensearch_error_form,
+    read_object,
+    read_search,
+)
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.store import ThreadChange
 
@@ -55,16 +63,16 @@ class _Endpoints:
         return ml_response(request, {"memories": [*memories], **asked.next_token(there)})
 
     async def search(self, request: Request) -> Response:
-        caller, body = caller_of(request), await read_object(request)
+        caller, body = caller_of(request), await read_search(request)
         wanted = await self._turns.run(caller.owner, lambda rest: latest_wanted(body))
         page = await self._environment.threads(caller, limit=MOST_SEARCHED)
         is_exact = page.next_cursor is None
         if wanted is None and not is_exact:
-            check_latest_suffice(body, page.items[-1].updated_at)
+            check_latest_suffice(body, page.items[-1].updated_at, self._environment.now())
 
         def found(rest: Rest) -> JsonObject:
             memories = {each.thread_id: memory_json(each, caller.key_name) for each in page.items[:wanted]}
-            return search_documents(MEMORY_INDEX, memories, body, rest)
+            return search_documents(MEMORY_INDEX, memories, body, self._environment.now(), rest)
 
         answer = await self._turns.run(caller.owner, found)
         if wanted is not None:

@@ -29,7 +29,15 @@ from gateway.ml_commons.memories import MESSAGE_INDEX, stretch_asked
 from gateway.ml_commons.memory_reading import ReadMemory, memory_named, no_message, read_memory
 from gateway.ml_commons.memory_search import check_count, search_documents, search_turns
 from gateway.ml_commons.posted_traces import TRACES, edit_trace, put_trace, traces_of
-from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import (
+    PREFIX,
+    SETTINGS,
+    ml_response,
+    ml_routes,
+    opensearch_error_form,
+    read_object,
+    read_search,
+)
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
 _MEMORY = PREFIX + "/memory"
@@ -73,7 +81,7 @@ class _Endpoints:
             return await put_trace(documents, memory_id, turn.id, words, number, self._environment.now())
 
     async def search(self, request: Request) -> Response:
-        caller, body = caller_of(request), await read_object(request)
+        caller, body = caller_of(request), await read_search(request)
         memory = await read_memory(self._environment, caller, path_id(request, "conversation_id"))
         posted = await traces_of(self._environment.documents(caller), memory.memory_id)
 
@@ -81,7 +89,8 @@ class _Endpoints:
             made = [*posted, *(trace for turn in memory.turns for trace in memory.traces(turn))]
             made += [interaction_json(memory.memory_id, turn) for turn in memory.turns]
             check_count(len(made))
-            return search_documents(MESSAGE_INDEX, {str(each["message_id"]): each for each in made}, body, rest)
+            named = {str(each["message_id"]): each for each in made}
+            return search_documents(MESSAGE_INDEX, named, body, self._environment.now(), rest)
 
         answer = await self._turns.run(caller.owner, found)
         return ml_response(request, answer)

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from gateway.ml_commons.answers import search_answer, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.execution import answer_of
-from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_object
+from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_search
 from gateway.ml_commons.tasks import TASK_INDEX, Tasks
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
@@ -29,7 +29,7 @@ class _Endpoints:
         return ml_response(request, await self._tasks.task(caller_of(request), path_id(request, "task_id")))
 
     async def search(self, request: Request) -> Response:
-        found = await self._tasks.search(caller_of(request), await read_object(request))
+        found = await self._tasks.search(caller_of(request), await read_search(request))
         return ml_response(request, search_answer(found, TASK_INDEX, lambda task: task))
 
     async def delete(self, request: Request) -> Response:

@@ -9,6 +9,7 @@ aggregations.py         what is counted and measured of all hits
 clauses.py              the clauses that all of these are read into
 name_patterns.py        patterns that name fields
 options.py              reading options, so that nothing unknown is ignored
+date_math.py            dates that are reckoned
 field_mapping.py        the types of an index's fields
 word_distance.py        words that are nearly the same
 """

@@ -335,7 +335,7 @@ def date_milliseconds(value: Json, *, round_up: bool = False) -> int:
     Missing parts count as the earliest moment, or with `round_up` as the latest.
 
     Raises:
-        ValueError: no such date; date arithmetic (`now-1d`) is not supported.
+        ValueError: no such date.
     """
     match = _DATE.match(str(value))
     if match is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from gateway.query_dsl.aggregations import Aggregations, parse_aggregations
-from gateway.query_dsl.clauses import Clause, MatchAll, QueryError
+from gateway.query_dsl.clauses import Clause, MatchAll, QueryError, Scalar
 from gateway.query_dsl.name_patterns import NamePatterns
 from gateway.query_dsl.options import Json, QueryOptions, as_list, described, finite_number, quoted, whole_number
 from gateway.query_dsl.queries import parse_query
@@ -73,6 +73,7 @@ class SearchBody:
     sort: tuple[SortKey, ...] = ()
     total: bool = True
     minimum_score: float | None = None
+    after: tuple[Scalar | None, ...] | None = None  # only hits behind these sort values
     aggregations: Aggregations = field(default_factory=dict)
 
 
@@ -93,20 +94,25 @@ def parse_search_body(body: Json) -> SearchBody:
     if start + size > MAX_RESULT_WINDOW:
         raise QueryError(f"'from' + 'size' is {start + size}; at most {MAX_RESULT_WINDOW} is possible")
     query = body.get("query")
+    sort = tuple(_sort_key(key) for key in _at_most(MAX_SORT_KEYS, "sort", body.get("sort")))
     return SearchBody(
         query=MatchAll() if query is None else parse_query(query),
         size=size,
         start=start,
         source=parse_source_filter(body.get("_source", True)),
-        sort=tuple(_sort_key(key) for key in _at_most(MAX_SORT_KEYS, "sort", body.get("sort"))),
+        sort=sort,
         total=body.get("track_total_hits", True) is not False,
         minimum_score=finite_number(body, "min_score") if "min_score" in body else None,
+        after=_after(body.get("search_after"), sort, start),
         aggregations=parse_aggregations(body.get("aggs", body.get("aggregations"))),
     )
 
 
 _BODY_KEYS = frozenset(
-    {"query", "from", "size", "_source", "sort", "track_total_hits", "min_score", "timeout", "aggs", "aggregations"}
+    {
+        *("query", "from", "size", "_source", "sort", "search_after", "track_total_hits", "min_score", "timeout"),
+        *("aggs", "aggregations"),
+    }
 )
 
 
@@ -147,6 +153,20 @@ def parse_source_filter(value: Json) -> SourceFilter:
             raise QueryError(
                 "'_source' is true, false, a field, a list of fields, or {'includes': [...], 'excludes': [...]}"
             )
+
+
+def _after(value: Json, sort: tuple[SortKey, ...], start: int) -> tuple[Scalar | None, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(each is None or isinstance(each, str | int | float) for each in value):
+        raise QueryError("'search_after' is a list of sort values, such as those in the 'sort' of the last hit")
+    if not sort:
+        raise QueryError("'search_after' needs a 'sort' with at least one field")
+    if len(value) != len(sort):
+        raise QueryError(f"'search_after' has {len(value)} values, and 'sort' has {len(sort)} keys; give one for each")
+    if start:
+        raise QueryError("'from' must be 0 or absent where there is a 'search_after'")
+    return tuple(value)
 
 
 def _sort_key(key: Json) -> SortKey:

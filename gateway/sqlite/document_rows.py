@@ -216,8 +216,10 @@ def delete(
     return True
 
 
-def search(connection: sqlite3.Connection, kind: DocumentKind, body: JsonObject, owner: str, rest: Rest) -> JsonObject:
-    """The answer of `_search` over the owner's documents and the public ones. `rest` lets other searches work.
+def search(
+    connection: sqlite3.Connection, kind: DocumentKind, body: JsonObject, owner: str, now: float, rest: Rest
+) -> JsonObject:
+    """The answer of `_search`, at `now`, over the owner's documents and the public ones. `rest` lets others work.
 
     Raises:
         QueryError, MappingError, ToolError: as embedded_index.search_in.
@@ -243,7 +245,7 @@ def search(connection: sqlite3.Connection, kind: DocumentKind, body: JsonObject,
         return {**members, "_public": indices[index]}, load_json(source)
 
     searched = [Index(index, kind.name, types) for index in indices]
-    return search_in(connection, searched, asked, budget, hit, hidden=gone, strict=False)
+    return search_in(connection, searched, asked, budget, hit, now=now, hidden=gone, strict=False)
 
 
 def sweep_thread(connection: sqlite3.Connection, thread: int) -> bool:

@@ -137,10 +137,11 @@ class SqliteDocuments:
     async def search(self, kind: DocumentKind, body: JsonObject, owner: str) -> JsonObject:
         """As DocumentStore says."""
         try:
+            now = self._clock.now()
             while True:
                 with suppress(StaleIndexError):
                     return await self._access.search(
-                        owner, lambda connection, rest: document_rows.search(connection, kind, body, owner, rest)
+                        owner, lambda connection, rest: document_rows.search(connection, kind, body, owner, now, rest)
                     )
                 await self._access.write(lambda connection: document_rows.reindex(connection, kind, owner), long=True)
         except (QueryError, MappingError) as error:

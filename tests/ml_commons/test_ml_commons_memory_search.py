@@ -167,15 +167,15 @@ def refused(work: Any) -> str:
 
 def test_a_search_over_more_than_the_latest_memories_says_what_would_be_right() -> None:
     in_name: JsonObject = {"query": {"match": {"name": "boats"}}}
-    assert "1970-01-02T00:00:00.000Z" in refused(lambda: check_latest_suffice(in_name, DAY))
+    assert "1970-01-02T00:00:00.000Z" in refused(lambda: check_latest_suffice(in_name, DAY, DAY))
     for too_early in ("1970-01-01", 86_400_000, "no date"):
         body: Any = {"query": {"range": {"updated_time": {"gte": too_early}}}}
-        refused(lambda body=body: check_latest_suffice(body, DAY))
+        refused(lambda body=body: check_latest_suffice(body, DAY, DAY))
     later: Any = {"range": {"updated_time": {"gt": "1970-01-02T00:00:01Z"}}}
     both: Any = {"bool": {"filter": [later], "must": [{"match": {"name": "boats"}}]}}
-    check_latest_suffice({"query": later}, DAY)
-    check_latest_suffice({"query": both}, DAY)
-    refused(lambda: check_latest_suffice({"query": {"bool": {"should": [later]}}}, DAY))
+    check_latest_suffice({"query": later}, DAY, DAY)
+    check_latest_suffice({"query": both}, DAY, DAY)
+    refused(lambda: check_latest_suffice({"query": {"bool": {"should": [later]}}}, DAY, DAY))
 
 
 def test_a_list_of_all_memories_needs_only_those_that_it_shows() -> None:
@@ -192,10 +192,10 @@ def test_a_list_of_all_memories_needs_only_those_that_it_shows() -> None:
 
 @pytest.mark.parametrize(("is_exact", "relation"), [(True, "eq"), (False, "gte")])
 def test_the_total_is_that_of_all_memories(*, is_exact: bool, relation: str) -> None:
-    answer = search_documents(MEMORY_INDEX, {"m": {"name": "n"}}, {})
+    answer = search_documents(MEMORY_INDEX, {"m": {"name": "n"}}, {}, DAY)
     hits: Any = with_total(answer, 500, is_exact=is_exact)["hits"]
     assert hits["total"] == {"value": 500, "relation": relation}
-    silent = search_documents(MEMORY_INDEX, {"m": {"name": "n"}}, {"track_total_hits": False})
+    silent = search_documents(MEMORY_INDEX, {"m": {"name": "n"}}, {"track_total_hits": False}, DAY)
     assert with_total(silent, 500, is_exact=is_exact) == silent
 
 
@@ -213,7 +213,7 @@ def test_more_than_can_be_searched_is_refused() -> None:
     assert "page by page" in refused(lambda: check_count(MOST_SEARCHED + 1))
     documents: dict[str, JsonObject] = {f"m{number}": {"input": "x", "response": "y" * 600_000} for number in range(2)}
     in_answers: JsonObject = {"query": {"match": {"response": "y"}}}
-    assert "fewer fields" in refused(lambda: search_documents(MESSAGE_INDEX, documents, in_answers))
+    assert "fewer fields" in refused(lambda: search_documents(MESSAGE_INDEX, documents, in_answers, DAY))
     in_questions: JsonObject = {"query": {"match": {"input": "x"}}, "_source": False}
-    found: Any = search_documents(MESSAGE_INDEX, documents, in_questions)
+    found: Any = search_documents(MESSAGE_INDEX, documents, in_questions, DAY)
     assert found["hits"]["total"]["value"] == 2

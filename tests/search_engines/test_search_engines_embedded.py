@@ -207,7 +207,7 @@ class TestQueries:
             ({"query": {"match": "wolf"}}, "takes an object"),
             ({"query": {"match": {"titel": "wolf"}}}, "there is no field 'titel'; there are: author.born, author.name"),
             ({"query": {"term": {"year": "soon"}}}, "'soon' does not fit the field 'year': it is a number"),
-            ({"query": {"range": {"printed": {"gte": "now-1d"}}}}, "does not fit the field 'printed': it is a date"),
+            ({"query": {"range": {"printed": {"gte": "now-1x"}}}}, "does not fit the field 'printed': it is a date"),
             ({"query": {"range": {"title": {"gte": "a"}}}}, "'title' is text, which has no order"),
             ({"query": {"wildcard": {"year": "20*"}}}, "'year' is long; patterns are for text and keywords"),
             ({"query": {"query_string": {}}}, "'query_string' needs 'query'"),
