@@ -14,6 +14,12 @@ function show(text: string, open = false): HTMLElement {
   return element;
 }
 
+/** A long text comes piece by piece. */
+async function whole(element: HTMLElement): Promise<HTMLElement> {
+  await vi.waitFor(() => expect(element.querySelector("[aria-busy]")).toBeNull(), { timeout: 20_000, interval: 5 });
+  return element;
+}
+
 afterEach(() => {
   for (const element of shown.splice(0)) {
     render(null, element);
@@ -95,17 +101,17 @@ describe("code", () => {
     await vi.waitFor(() => expect(first.querySelector(".agui-code-word")).not.toBeNull());
   });
 
-  test("is in colours as far as that costs little: neither line by line without end, nor in a line without end", () => {
+  test("is in colours as far as that costs little: neither line by line without end, nor in a line without end", async () => {
     const long = "let b;\n".repeat(10_000);
-    const words = (text: string) => {
-      const element = show(`\`\`\`ts\n${text}\n\`\`\``);
+    const words = async (text: string) => {
+      const element = await whole(show(`\`\`\`ts\n${text}\n\`\`\``));
       expect(read(element)).toBe(text);
       return element.querySelectorAll(".agui-code-word").length;
     };
-    const coloured = words(long);
+    const coloured = await words(long);
     expect(coloured).toBeGreaterThan(3_000);
     expect(coloured).toBeLessThan(5_000);
-    expect(words("let b; ".repeat(2_000))).toBe(0);
+    expect(await words("let b; ".repeat(2_000))).toBe(0);
   });
 
   test("is in colours, over all of its pieces, and its words are as they were", () => {

@@ -14,6 +14,7 @@ import { CopyButton } from "./copy_button";
 import { Icon } from "./icons";
 import { decoded, namesAnother, safeAddress } from "./links";
 import { MarkdownReader } from "./markdown_blocks";
+import { useRevealed } from "./revealed";
 import { useTexts } from "./texts";
 import { marked } from "./value";
 
@@ -28,12 +29,14 @@ const MOST_TOGETHER = 8_000;
 const SENTENCE = 24;
 
 /** `open`: more will come. */
-export function Markdown({ text, open }: { text: string; open: boolean }) {
+export function Markdown({ text: whole, open: grows }: { text: string; open: boolean }) {
   const [reader] = useState(() => new MarkdownReader());
   const [nodes] = useState(() => new WeakMap<Token, VNode>());
+  const text = useRevealed(whole);
+  const open = grows || text.length < whole.length;
   return useMemo(
     () => (
-      <div class="agui-markdown" part="markdown">
+      <div class="agui-markdown" part="markdown" aria-busy={text.length < whole.length || undefined}>
         {reader.read(text, open).map((block, index) => {
           // The same element again is what the renderer does not look into.
           const node = nodes.get(block) ?? <Block key={`${reader.round} ${index}`} token={block} depth={0} />;
@@ -42,7 +45,7 @@ export function Markdown({ text, open }: { text: string; open: boolean }) {
         })}
       </div>
     ),
-    [reader, nodes, text, open],
+    [reader, nodes, text, open, text.length < whole.length],
   );
 }
 

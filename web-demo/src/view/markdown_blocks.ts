@@ -13,6 +13,10 @@ const DEFINITION = /^ {0,3}\[([^\]\n]+)\]:[ \t]*<?(https?:\/\/[^\s<>]+|mailto:[^
 
 /** A longer list is finished in parts of so many items: what is read again with each piece stays small. */
 const ITEMS_TOGETHER = 40;
+/** So is a longer paragraph, in characters. Emphasis does not go from one part to the next. */
+const LONGEST_PARAGRAPH = 12_000;
+/** Where a paragraph may be parted: what follows is a word, and begins no other block. */
+const BETWEEN_WORDS = /[ \n](?=\p{L}[\p{L}\p{M}])/gu;
 
 type Links = Record<string, { href: string; title: string }>;
 
@@ -47,9 +51,10 @@ export class MarkdownReader {
     return this.read(text, open);
   }
 
-  /** Move what is finished by now to the finished blocks. Only a line that is complete changes what that is. */
+  /** Move what is finished by now to the finished blocks. Only a line that is complete, or too long, changes that. */
   #finish(): void {
-    const end = this.#text.lastIndexOf("\n") + 1;
+    const line = this.#text.lastIndexOf("\n") + 1;
+    const end = this.#text.length - Math.max(line, this.#at) > LONGEST_PARAGRAPH ? this.#text.length : line;
     while (end > this.#looked) {
       const tail = this.#text.slice(this.#at, end);
       const blocks = this.#lexed(tail);
@@ -65,7 +70,7 @@ export class MarkdownReader {
         if (isShown(block)) this.#finished.push(block);
       }
       if (done.length === 0) this.#looked = end;
-      else this.#number = part?.ordered ? Number(part.start) + part.items.length : undefined;
+      else this.#number = numberBehind(part);
     }
   }
 
@@ -86,8 +91,9 @@ export class MarkdownReader {
   }
 }
 
-/** The first items of a long list as a list of their own; undefined where it is not that long. */
-function firstPart(block: Token | undefined, lines: string, links: Links): Tokens.List | undefined {
+/** The beginning of a long list or paragraph as one of its own; undefined where it is not that long. */
+function firstPart(block: Token | undefined, lines: string, links: Links): Token | undefined {
+  if (block?.type === "paragraph") return firstWords(block, lines, links);
   const list = block as Tokens.List | undefined;
   if (list?.type !== "list" || list.items.length < ITEMS_TOGETHER + 2) return undefined;
   const raw = list.items.slice(0, ITEMS_TOGETHER).reduce((text, item) => text + item.raw, "");
@@ -98,6 +104,21 @@ function firstPart(block: Token | undefined, lines: string, links: Links): Token
     return undefined;
   }
   return { ...(part as Tokens.List), raw, start: list.start };
+}
+
+function firstWords(block: Token, lines: string, links: Links): Token | undefined {
+  if (block.raw.length <= LONGEST_PARAGRAPH || !lines.startsWith(block.raw)) return undefined;
+  let end = 0;
+  for (const { index } of block.raw.slice(0, LONGEST_PARAGRAPH).matchAll(BETWEEN_WORDS)) end = index + 1;
+  if (end === 0) return undefined;
+  const [part, ...rest] = lexed(block.raw.slice(0, end), links);
+  return part?.type === "paragraph" && rest.length === 0 ? part : undefined;
+}
+
+/** Which number goes on behind the first part of a list. */
+function numberBehind(part: Token | undefined): number | undefined {
+  const list = part as Tokens.List | undefined;
+  return list?.type === "list" && list.ordered ? Number(list.start) + list.items.length : undefined;
 }
 
 /** How many of the first blocks of these whole lines stay as they are: all before the last one, which may go on. */

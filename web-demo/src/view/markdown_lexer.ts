@@ -225,8 +225,7 @@ class BlockLexer {
     const cells = (line: string): Tokens.TableCell[] => {
       const texts = split(line);
       return align.map((side, place) => {
-        const text = texts[place] ?? "";
-        return { text, tokens: lexInline(text, this.links), header: false, align: side };
+        return new Cell(texts[place] ?? "", side, this.links);
       });
     };
     const header = cells(this.#line() ?? "");
@@ -263,6 +262,23 @@ class BlockLexer {
     if (!DELIMITERS.test(below) || INDENTED.test(head)) return undefined;
     const delimiters = split(below);
     return split(head).length === delimiters.length ? delimiters : undefined;
+  }
+}
+
+/** One of many: its words are read once somebody looks at them. */
+class Cell implements Tokens.TableCell {
+  readonly header = false;
+  #tokens: Token[] | undefined;
+
+  constructor(
+    readonly text: string,
+    readonly align: Tokens.TableCell["align"],
+    private readonly links: Links,
+  ) {}
+
+  get tokens(): Token[] {
+    this.#tokens ??= lexInline(this.text, this.links);
+    return this.#tokens;
   }
 }
 

@@ -11,6 +11,7 @@ import { forwardedProps, type WireEvent, type WireInput, type WireMessage } from
 import type { Connection } from "./connection";
 import { type EventStream, eventStream } from "./event_stream";
 import { FileShelf } from "./file_shelf";
+import { withMergedDeltas } from "./merged_deltas";
 import { refusal } from "./problem";
 import { ConnectionLostError, type RunObserver, type RunReader, UnreadableStreamError } from "./run_reader";
 
@@ -101,7 +102,7 @@ class Reading {
       if (!response.ok) {
         this.#refusal = refusal(response.status, await response.clone().text(), response.headers.get("retry-after"));
       }
-      this.#stream = eventStream(response, { signal });
+      this.#stream = eventStream(response.ok ? withMergedDeltas(response) : response, { signal });
       return this.#stream.response;
     } catch (error) {
       if (error instanceof ConnectionLostError) this.#refusal = error;
