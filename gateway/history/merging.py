@@ -150,6 +150,41 @@ def append_history(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[
     return (*stored, *new)
 
 
+def with_first_results(
+    stored: Sequence[Message], sent: tuple[Message, ...], calls: Container[str], ids: Container[str]
+) -> tuple[tuple[Message, ...], list[str]]:
+    """What was sent, in which the first result of each of the `calls` that a client gave counts, and the calls of those
+    that were left out. A further one gives way to the first where that was not sent. `ids` are those of the stored
+    messages: other words under one of them are an edit.
+    """
+    further = [each for each in sent if each.role == "tool" and each.id not in ids and _answers_one(each, calls)]
+    if not further:
+        return sent, []
+    first = {result.call_id: each for each in reversed(stored) if (result := each.tool_result) is not None}
+    new, there = {each.id for each in further}, {each.id for each in sent}
+    kept: list[Message] = []
+    left_out: list[str] = []
+    for message in sent:
+        if message.id not in new or (result := message.tool_result) is None:
+            kept.append(message)
+            continue
+        earlier = first.setdefault(result.call_id, message)
+        if earlier is message or earlier.turn_id is not None:  # a result of the server's is not the client's to give
+            kept.append(message)
+            continue
+        left_out.append(result.call_id)
+        if earlier.id not in there:
+            there.add(earlier.id)
+            kept.append(earlier)
+    if left_out:
+        logger.warning("left out further results of calls that have one", extra=counted(left_out))
+    return tuple(kept), left_out
+
+
+def _answers_one(message: Message, calls: Container[str]) -> bool:
+    return (result := message.tool_result) is not None and result.call_id in calls
+
+
 def unchanged_prefix(stored: tuple[Message, ...], now: tuple[Message, ...]) -> int:
     """How many leading messages of the two are the same."""
     count = 0

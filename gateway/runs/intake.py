@@ -9,15 +9,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.agent import Absent, AgentDefinition, AgentInput, Approvers, InterruptAnswer
+from gateway.errors import ConflictError
 from gateway.frozen import quickly_made, replace
+from gateway.history.cache import HistoryCache, own_calls
 from gateway.history.merging import (
     StaleHistoryError,
     append_history,
     merge_history,
     merge_recognised,
     unseen_messages,
+    with_first_results,
     with_unseen,
 )
+from gateway.history.model_view import open_calls
 from gateway.history.versions import Rewrite, history_change
 from gateway.loop import Decision
 from gateway.messages import Message
@@ -63,15 +67,18 @@ def take_in(
         InvalidRequestError: an answer does not fit its interrupt.
         ForbiddenError: the sender may not approve the call.
         ConflictError: the input only answers interrupts, and none of them is open any more; or it answers another
-            agent's.
+            agent's; or it only brings results of calls that have one.
         StaleHistoryError: the thread has messages that the client has not seen.
     """
     cache = given.history_cache
     sent = without_claims(up_to_date(given, thread.messages, waited=waited), thread, tools, cache)
+    sent, left_out = _first_results(sent, thread, cache)
     # Without any message there is no history to replace the stored one: the answers alone continue the thread.
     append = not sent or not is_whole_history(given, definition, thread.messages)
     merge = append_history if append else _merge_of(given)
     messages = merge(thread.messages, sent)
+    if left_out and not given.answers and _is_nothing_new(messages, thread):
+        raise _call_answered(left_out[0])
     if not append:
         messages = _with_waiting(messages, thread, definition.id)
     if given.answers and not append:
@@ -107,6 +114,31 @@ def take_in(
     if change.makes_version:
         becomes = next_version(becomes, shortened=change.shortened)
     return Intake(becomes, change.keep, change.rewrite, verdict.decisions)
+
+
+def _first_results(
+    sent: tuple[Message, ...], thread: Thread, cache: HistoryCache | None
+) -> tuple[tuple[Message, ...], list[str]]:
+    """As with_first_results, for the calls of this server's models."""
+    calls = own_calls(thread.messages) if cache is None else cache.own_calls(thread.messages)
+    if not calls or not sent:
+        return sent, []
+    ids = {message.id for message in thread.messages} if cache is None else cache.ids(thread.messages)
+    return with_first_results(thread.messages, sent, calls, ids)
+
+
+def _is_nothing_new(messages: Sequence[Message], thread: Thread) -> bool:
+    """Whether the thread has all of these messages, and its model does not still owe the answer to a result."""
+    known = {message.id: message for message in thread.messages}
+    owes = thread.messages[-1].role == "tool" and not open_calls(thread.messages)
+    return not owes and all(known.get(message.id) == message for message in messages)
+
+
+def _call_answered(call_id: str) -> ConflictError:
+    return ConflictError(
+        f"the call {call_id[:64]!r} has a result already, and the first one counts; the request brings nothing else",
+        code="call_answered",
+    )
 
 
 def _merge_of(given: AgentInput) -> Callable[[tuple[Message, ...], tuple[Message, ...]], tuple[Message, ...]]:
