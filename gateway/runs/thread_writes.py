@@ -214,6 +214,7 @@ class ThreadWrites:
         answered = answered_calls(new)
         asked = own_calls(thread.messages).keys() & answered
         refused = len(append_history(thread.messages, new)) < len(thread.messages) + len(new)
+        refused = refused or not asked.isdisjoint(answered_calls(thread.messages))  # the first result counts
         if asked and not refused:
             tools = None
             with suppress(NotFoundError):
@@ -223,7 +224,7 @@ class ThreadWrites:
             refused = tools is None or bool(claims(new, thread, tools))
         if refused:
             raise InvalidRequestError(
-                "a result answers a call that is not the client's to answer; leave it out",
+                "a result answers a call that has one, or that is not the client's to answer; leave it out",
                 code="result_not_allowed",
                 problems=[FieldProblem("/messages", "a result of a call that only the gateway may answer")],
             )

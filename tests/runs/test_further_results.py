@@ -137,3 +137,10 @@ async def test_chat_completions_takes_a_thread_whose_call_was_answered_twice(sce
     answer = await scene.http.post("/v1/chat/completions", json=body, headers={"x-thread-id": "t"})
     assert answer.status_code == 200, answer.text
     assert len([each for each in await scene.kept() if each["role"] == "tool"]) == 1
+
+
+async def test_no_further_result_is_added_to_a_conversation(scene: Scene) -> None:
+    output = {"type": "function_call_output", "call_id": scene.call_id, "output": "no"}
+    answer = await scene.http.post("/v1/conversations/t/items", json={"items": [output]})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "result_not_allowed"), answer.text
+    assert await scene.kept() == scene.messages
