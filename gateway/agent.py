@@ -291,10 +291,10 @@ class AgentInput:
     those, because a repeated request cannot repeat them. `recognition` is for a client that sends its history without
     the thread's ids; what it does not recognise is new. `known` is the cache of the thread's last request; it changes
     no result. `seen` is the id of the thread's last message that the client knows, None if it knows none, ABSENT if it
-    does not say. `forced_tool` is one of `tools`, which the model's first answer must call. `names_calls`: the ids of
-    the calls of the run's models lead back to the run (`call_prefix`). `calls_as_written`: its
-    client is shown its calls as the model writes them, so none of them is asked for again, whatever its arguments.
-    `request_id` identifies the request in the log.
+    does not say. `forced_tool` is one of `tools`, which the model's first answer must call; empty: one that is
+    not forced. `names_calls`: the ids of the calls of the run's models lead back to the run (`call_prefix`).
+    `calls_as_written`: its client is shown its calls as the model writes them, so none of them is asked for again,
+    whatever its arguments. `request_id` identifies the request in the log.
     `must_answer`: the input only carries `answers`, and begins nothing if none of their interrupts is open.
     `unattended`: the run needs no viewers. `short_lived`: a thread that it begins is hidden, and is deleted with its
     logs an hour after its last run, or a day where that waits for somebody; `forgets_pauses`: an hour there too.

@@ -197,6 +197,7 @@ class Application:
             document_paths=[] if self._root is None else ["/"],
             quiet_paths=(*_HEALTH_PATHS, "/metrics"),
             max_body_bytes=server.max_body_bytes,
+            max_body_seconds=server.max_body_seconds,
         )
         guarded: ASGIApp = AccessMiddleware(
             self._route,

@@ -117,6 +117,7 @@ class ServerSettings:
     heartbeat_seconds: float | None
     drain_seconds: float
     max_body_bytes: int
+    max_body_seconds: float
     max_concurrent_runs: int | None
     max_waiting_runs: int
     max_versions: int

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from gateway.access.authentication import AccessMiddleware, AccessRules
-from gateway.endpoints.requests import BodyTimes, read_body
+from gateway.endpoints.requests import read_body
 from gateway.endpoints.routes import Endpoint
 from gateway.server.connection import Connection
 from tests.asgi_server import RawClient, serving
@@ -83,17 +83,17 @@ async def test_a_client_that_leaves_within_its_body_is_no_error(
 HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
-def reading(times: BodyTimes) -> ASGIApp:
+def reading(*, pause_seconds: float = 30.0, max_body_seconds: float = 120.0) -> ASGIApp:
     """What reads a body as every endpoint does, but not for as long."""
 
     async def answer(request: Request) -> Response:
-        return Response(await read_body(request, times=times))
+        return Response(await read_body(request, pause_seconds=pause_seconds))
 
-    return AccessMiddleware(Endpoint(answer), AccessRules())
+    return AccessMiddleware(Endpoint(answer), AccessRules(max_body_seconds=max_body_seconds))
 
 
 async def test_a_body_that_does_not_come_is_given_up() -> None:
-    async with serving(reading(BodyTimes(pause_seconds=0.05)), Connection) as port:
+    async with serving(reading(pause_seconds=0.05), Connection) as port:
         client = await RawClient.connect(port)
         client.writer.write(f'{HEAD}Content-Length: 1000\r\n\r\n{{"threadId"'.encode())
         answer = await client.read_rest()  # to the end: the connection is closed
@@ -103,7 +103,7 @@ async def test_a_body_that_does_not_come_is_given_up() -> None:
 
 
 async def test_a_body_that_keeps_coming_is_not_read_for_ever() -> None:
-    async with serving(reading(BodyTimes(longest_seconds=0.05)), Connection) as port:
+    async with serving(reading(max_body_seconds=0.05), Connection) as port:
         client = await RawClient.connect(port)
         client.writer.write(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n".encode())
         answered = asyncio.create_task(client.read_head())

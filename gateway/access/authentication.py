@@ -28,6 +28,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.access.api_keys import ApiKeys, basic_in
 from gateway.access.callers import Caller, bearer_in
+from gateway.access.compression import (
+    as_unpacked,
+    encoding_of,
+    may_be_packed,
+    send_packed,
+    takes_gzip,
+    unpacked,
+    with_vary,
+)
 from gateway.access.limits import KeyLimits
 from gateway.access.origins import Origins, RequestHeaders, foreign_origin
 from gateway.access.visitors import Visitors, is_visitors
@@ -81,6 +90,7 @@ class AccessRules:
     document_paths: Collection[str] = ()
     quiet_paths: Sequence[str] = ()
     max_body_bytes: int = 10_000_000
+    max_body_seconds: float = 120.0
 
 
 class AccessMiddleware:
@@ -102,6 +112,7 @@ class AccessMiddleware:
         """
         self._app = app
         self._max_body_bytes = rules.max_body_bytes
+        self._max_body_seconds = rules.max_body_seconds
         self._visitors = visitors
         self._on_refused = on_refused
         self._error_form = error_form
@@ -127,17 +138,19 @@ class AccessMiddleware:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _headers(scope)
         state = scope.setdefault("state", {})
+        state["max_body_seconds"] = self._max_body_seconds
         state["request_id"] = request_id = _request_id(headers.get("x-request-id"))
         bearer = bearer_in(headers.get("authorization"))
         for_visitor = self._visitors is not None and (not bearer or is_visitors(bearer))
-        answer = _ResponseHeaders(send, request_id, self._origins.headers_for(headers, for_visitor=for_visitor))
+        cors_headers = self._origins.headers_for(headers, for_visitor=for_visitor)
+        answer = _ResponseHeaders(send, request_id, cors_headers, packs=takes_gzip(headers.get("accept-encoding", "")))
         begun = time.perf_counter()
         try:
             preflight = self._admit(scope, headers, bearer)
             if preflight is not None:
                 await preflight(scope, receive, answer.send)
             else:
-                await self._app(scope, self._checked_body(scope, receive, headers), answer.send)
+                await self._app(*self._checked_body(scope, receive, headers), answer.send)
         except GatewayError as error:
             if not answer.status:
                 await self._refuse(error, scope, receive, answer.send)
@@ -196,21 +209,26 @@ class AccessMiddleware:
         visitors.note_proxy(headers, address)
         return visitors.caller(key, token, headers, address)
 
-    def _checked_body(self, scope: Scope, receive: Receive, headers: RequestHeaders) -> Receive:
-        """The `receive` for the application.
+    def _checked_body(self, scope: Scope, receive: Receive, headers: RequestHeaders) -> tuple[Scope, Receive]:
+        """The `scope` and the `receive` for the application.
 
         Raises:
-            InvalidRequestError: the headers say that the body is too large, or not JSON.
+            InvalidRequestError: the headers say that the body is too large, or not JSON, or packed as nobody knows.
         """
         most = self._max_body_bytes
         caller: Caller | None = scope["state"].get("caller")
         if caller is not None and caller.limits.max_body_bytes is not None:
             most = min(most, caller.limits.max_body_bytes)
+        encoding = None
         if has_body(headers):
             _check_length(headers, most)
             if scope["method"] in _WITH_BODY:
                 check_json(headers)
-        return _limited(receive, headers, most)
+            encoding = encoding_of(headers)
+        receive = _limited(receive, headers, most)
+        if encoding is None:
+            return scope, receive
+        return as_unpacked(scope), unpacked(receive, encoding, most, _too_large)
 
     async def _refuse(self, error: GatewayError, scope: Scope, receive: Receive, send: Send) -> None:
         state = scope["state"]
@@ -293,8 +311,6 @@ def check_json(headers: Mapping[str, str]) -> None:
     if not _JSON_TYPE.match(media_type.strip().lower()):
         # A website could send any other type without a preflight (a form, text/plain).
         raise UnsupportedMediaTypeError("the body must be JSON: send 'Content-Type: application/json'")
-    if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise UnsupportedMediaTypeError("compressed bodies are not read: send it as it is, without 'Content-Encoding'")
     charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters.lower())
     if charset is not None and charset[1] not in ("utf-8", "utf8", "us-ascii"):
         raise UnsupportedMediaTypeError("JSON is UTF-8: send 'Content-Type: application/json' without another charset")
@@ -341,14 +357,16 @@ async def _respond_and_cut(response: Response, receive: Receive, send: Send) -> 
 
 
 class _ResponseHeaders:
-    """Adds the headers that every answer has."""
+    """Adds the headers that every answer has, and packs its body where the client takes that."""
 
-    __slots__ = ("_cors_headers", "_headers", "_send", "status")
+    __slots__ = ("_cors_headers", "_headers", "_packs", "_send", "_start", "status")
 
-    def __init__(self, send: Send, request_id: str, cors_headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, send: Send, request_id: str, cors_headers: list[tuple[bytes, bytes]], *, packs: bool) -> None:
         self._send = send
         self._headers = [(b"x-request-id", request_id.encode("ascii")), (b"x-content-type-options", b"nosniff")]
         self._cors_headers = cors_headers
+        self._packs = packs
+        self._start: Message | None = None  # of an answer that is packed, until its body is there
         self.status = 0  # until the answer has begun
 
     def send(self, message: Message) -> Awaitable[None]:
@@ -360,7 +378,19 @@ class _ResponseHeaders:
             if self._cors_headers and not any(name == b"access-control-allow-origin" for name, _ in headers):
                 headers += self._cors_headers
             message["headers"] = headers
+            if may_be_packed(headers):
+                message = with_vary(message)
+                if self._packs:
+                    self._start = message
+                    return _nothing()
+        elif self._start is not None:
+            start, self._start = self._start, None
+            return send_packed(start, message, self._send)
         return self._send(message)
+
+
+async def _nothing() -> None:
+    """What is sent later."""
 
 
 def _headers(scope: Scope) -> RequestHeaders:

@@ -70,12 +70,14 @@ class Caller:
 
     def admitted(self, given: AgentInput) -> AgentInput:
         """The input without what this caller may not send: a visitor's system and developer messages are dropped, and
-        what it wishes for its run.
+        what it wishes for its run, the call of a tool included.
         """
         if not self.is_visitor:
             return given
         if given.wishes is not None:
             given = replace(given, wishes=None)
+        if given.forced_tool:
+            given = replace(given, forced_tool="")
         if any(message.role in INSTRUCTION_ROLES for message in given.messages):
             kept = tuple(message for message in given.messages if message.role not in INSTRUCTION_ROLES)
             given = replace(given, messages=kept)

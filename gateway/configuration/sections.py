@@ -224,7 +224,9 @@ class ServerSection(Section):
     drain_seconds: Seconds = Field(default=20.0, ge=0, le=86_400)
     """How long runs may go on after SIGTERM before they are cancelled."""
     max_body_bytes: Whole = Field(default=10_000_000, ge=1000, le=1_000_000_000)
-    """The largest request body."""
+    """The largest request body, also once it is unpacked."""
+    max_body_seconds: Seconds = Field(default=120.0, ge=1, le=86_400)
+    """How long a request's body may take to arrive; after that, or a pause of 30 seconds, it is a 408."""
     max_concurrent_runs: Limit = None
     """How many runs there may be at one time, under way or waiting; more are answered 503. null: no limit."""
     max_waiting_runs: Whole = Field(default=8, ge=1, le=1000)

@@ -6,7 +6,6 @@ Below: paths, callers, errors. Above: the protocols.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
@@ -66,28 +65,22 @@ def end_with_client(request: Request) -> None:
         extension["ask"]()
 
 
-@dataclass(frozen=True, slots=True)
-class BodyTimes:
-    """How long a body may pause, and take in all; in real time, not the clock's."""
-
-    pause_seconds: float = 30.0
-    longest_seconds: float = 300.0
-
-
-async def read_body(request: Request, *, max_bytes: int | None = None, times: BodyTimes = BodyTimes()) -> bytes:
-    """The request's body. `max_bytes`: if an endpoint takes less than the access middleware admits.
+async def read_body(request: Request, *, max_bytes: int | None = None, pause_seconds: float = 30.0) -> bytes:
+    """The request's body. `max_bytes`: if an endpoint takes less than the access middleware admits. `pause_seconds`:
+    how long it may pause; how long it may take in all is the access middleware's rule. Both are real time, not the
+    clock's.
 
     Raises:
-        InvalidRequestError: 408, it stopped arriving: a request may not stay open for ever.
+        InvalidRequestError: 408, it did not arrive in time: a request may not stay open for ever.
         TooLargeError: it is larger than `max_bytes`.
         ClientDisconnect: there is nobody to answer.
     """
     size = 0
     loop = asyncio.get_running_loop()
-    latest = loop.time() + times.longest_seconds
+    latest = loop.time() + request.scope["state"]["max_body_seconds"]
     chunks: list[bytes] = []
     try:
-        async with asyncio.timeout(times.pause_seconds) as limit:
+        async with asyncio.timeout_at(min(loop.time() + pause_seconds, latest)) as limit:
             while True:
                 message = await request.receive()
                 if message["type"] == "http.disconnect":
@@ -99,10 +92,12 @@ async def read_body(request: Request, *, max_bytes: int | None = None, times: Bo
                     raise TooLargeError(f"the body is larger than {max_bytes:,} bytes; send less")
                 if not message.get("more_body", False):
                     break
-                limit.reschedule(min(loop.time() + times.pause_seconds, latest))
+                limit.reschedule(min(loop.time() + pause_seconds, latest))
     except TimeoutError:
         raise InvalidRequestError(
-            "the body did not arrive in time; send it without pauses", code="body_timeout", status=408
+            "the body did not arrive in time; send it faster, without pauses, or raise server.max_body_seconds",
+            code="body_timeout",
+            status=408,
         ) from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.access.callers import bearer_in
+from gateway.access.compression import NOT_PACKED
 from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.messages import JsonValue
 from gateway.openapi.description import ApiDescription, Operation, described_json, json_body, operation
@@ -42,7 +43,9 @@ class _Endpoints:
         issued = self._visitors.issue_token(key, former, address)
         expires_at = datetime.fromtimestamp(issued.expires_at, UTC).isoformat().replace("+00:00", "Z")
         return json_response(
-            {"visitorToken": issued.token, "expiresAt": expires_at, "renewed": issued.renewed}, status=201
+            {"visitorToken": issued.token, "expiresAt": expires_at, "renewed": issued.renewed},
+            status=201,
+            headers={"cache-control": f"no-store, {NOT_PACKED}"},
         )
 
 

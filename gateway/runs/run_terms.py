@@ -128,7 +128,8 @@ def with_choice(terms: RunTerms, given: AgentInput) -> tuple[AgentInput, ToolCho
     if choice == "none":
         return replace(given, tools=()), "auto"  # backend tools, of which the client knows nothing, may still be called
     if choice == "auto":
-        return given, "auto" if given.forced_tool is None else OneTool(given.forced_tool)
+        forced = "" if "tool_choice" in terms.definition.locked else given.forced_tool
+        return given, OneTool(forced) if forced else "auto"
     return given, choice if _wrong_choice(choice, given) is None else "auto"
 
 

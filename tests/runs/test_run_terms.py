@@ -222,6 +222,14 @@ def test_what_an_application_forces_by_ag_ui_is_forced_as_before() -> None:
     assert with_choice(terms_of(agent(AnswerOptions()), given), given) == (given, OneTool("show"))
 
 
+def test_what_an_application_forces_by_ag_ui_obeys_the_operators_locks() -> None:
+    given = asking(None, SHOW, forced_tool="show")
+    locked = agent(EVERYTHING, locked=frozenset({"tool_choice"}))
+    assert with_choice(terms_of(locked, given), given) == (given, "auto")
+    other = agent(EVERYTHING, locked=frozenset({"tools"}))
+    assert with_choice(terms_of(other, given), given) == (given, OneTool("show"))
+
+
 # --- for another process ----------------------------------------------------------------------------------------------
 
 
