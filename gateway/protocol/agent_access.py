@@ -80,15 +80,18 @@ class AgentAccess(CallerAccess):
         await self._runner.agents.check(caller.owner, agent_id)
 
     async def put_agent(self, caller: Caller, agent_id: str, body: JsonObject, *, public: bool = False) -> bool:
-        """Store an agent of the caller's, with the fields that agents of the configuration have; whether it is new.
+        """Store an agent of the caller's, with the fields that agents of the configuration have, which counts as a run
+        for the caller; whether it is new.
 
         Raises:
             ForbiddenError: the caller may make no agents.
+            TooManyRequestsError: a limit of the caller's is reached.
             ConflictError: code `id_taken`: the configuration or somebody else has an agent of that id.
             InvalidRequestError: it has wrong fields.
         """
         self.check_maker(caller)
-        return await self._runner.agents.put(caller.owner, agent_id, body, public=public)
+        with self._counted(caller):
+            return await self._runner.agents.put(caller.owner, agent_id, body, public=public)
 
     @property
     def parts_for_callers(self) -> PartsForCallers:
@@ -99,12 +102,14 @@ class AgentAccess(CallerAccess):
     async def create_agent(self, caller: Caller, agent_id: str, agent: AgentToStore) -> None:
         """Store a new agent of the caller's. Raises as `put_agent`; `id_taken` also for the caller's own."""
         self.check_maker(caller)
-        await self._runner.agents.create(caller.owner, agent_id, agent)
+        with self._counted(caller):
+            await self._runner.agents.create(caller.owner, agent_id, agent)
 
     async def update_agent(self, caller: Caller, agent_id: str, change: Callable[[Document], AgentToStore]) -> int:
         """Change an agent of the caller's (StoredAgents.update); its version. Raises as `put_agent`; NotFoundError."""
         self.check_maker(caller)
-        return await self._runner.agents.update(caller.owner, agent_id, change)
+        with self._counted(caller):
+            return await self._runner.agents.update(caller.owner, agent_id, change)
 
     async def agent_document(self, caller: Caller, agent_id: str) -> Document | None:
         """The document of a stored agent that the caller may see, without credentials; None: there is none."""

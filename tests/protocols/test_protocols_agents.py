@@ -290,3 +290,12 @@ async def test_names_that_callers_choose_are_no_labels_of_metrics(tmp_path: Path
         metrics = (await gateway.client.http.get("/metrics", headers=key(ALICE))).text
         assert "label-of-alice" not in metrics
         assert 'agent="(stored)"' in metrics
+
+
+async def test_making_an_agent_counts_as_a_run_for_its_key(tmp_path: Path) -> None:
+    limited = {"api_keys": [{"name": "alice", "key": ALICE, "limits": {"runs_per_minute": 2}}]}
+    async with serving(tmp_path, server=limited) as (gateway, models):
+        assert [(await put(gateway, models, f"a{number}")).status_code for number in range(3)] == [201, 201, 429]
+        register = "/_plugins/_ml/agents/_register"
+        answer = await gateway.client.http.post(register, json={"name": "a", **body(models)}, headers=key(ALICE))
+        assert answer.status_code == 429
