@@ -56,11 +56,18 @@ def programs(directory: Path, *names: str) -> Path:
     return path
 
 
+# what the Makefile takes, and what a make around these tests gives on of it
+GIVEN = {"ARGS", "BENCHMARK_ARGS", "PYTEST_ARGS", "PYTEST_PROCESSES", "PYTHON", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+
+
+def surroundings() -> dict[str, str]:
+    """The environment without what these very tests were begun with: it is not meant for what is made here."""
+    return {name: value for name, value in os.environ.items() if name not in GIVEN}
+
+
 def make(source: Path, *words: str, path: Path) -> subprocess.CompletedProcess[str]:
-    # what these very tests were begun with is not meant for the commands that are planned here
-    around = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ARGS", "PYTEST_PROCESSES")}
     return subprocess.run(
-        ["make", f"BIN={BIN}", *words], cwd=source, env={**around, "PATH": str(path)}, stdin=subprocess.DEVNULL,
+        ["make", f"BIN={BIN}", *words], cwd=source, env={**surroundings(), "PATH": str(path)}, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=BUILD_SECONDS,
     )  # fmt: skip
 
@@ -95,7 +102,7 @@ async def test_a_page_that_cannot_be_built_keeps_nobody_from_running_the_gateway
     # the environment stands already: this test is about the page
     command = ["make", "--old-file=.venv/run-stamp", f"BIN={BIN}", "run", "ARGS=--port 0"]
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=source, env={**os.environ, "PATH": str(path)}, start_new_session=True,
+        *command, cwd=source, env={**surroundings(), "PATH": str(path)}, start_new_session=True,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     try:
@@ -317,6 +324,19 @@ def test_make_runs_the_tests_in_several_processes_unless_it_is_told_otherwise(
     paths = "tests/front_ends tests/openai_clients tests/a2a_clients tests/docs/test_openai_page.py"
     options = line.replace(paths, "").split()
     assert " ".join(options).endswith(command)
+
+
+@needs_make
+def test_what_a_make_around_these_tests_was_told_is_not_told_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAKEFLAGS", " -- PYTEST_ARGS=-k\\ around PYTEST_PROCESSES=0")
+    monkeypatch.setenv("MAKELEVEL", "1")
+
+    planned = make(ROOT, "--dry-run", "test", path=programs(tmp_path, "make", "sh", "find"))
+
+    [line] = [line for line in planned.stdout.splitlines() if " -m pytest " in line]
+    assert line.endswith("-m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile ")
 
 
 def test_one_failure_in_several_processes_fails_the_whole_run(tmp_path: Path) -> None:

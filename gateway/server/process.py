@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import gc
 import logging
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 _BACKLOG = 2048
 _MOST_FILES = (65_536, 10_240)  # macOS allows a process only the second number
+_LARGE_BLOCK = 1_048_576
+_M_MMAP_THRESHOLD = -3  # mallopt(3)
 # After the drain only idle connections are left, and those with a last small request.
 _CLOSE_SECONDS = 3
 
@@ -63,6 +66,7 @@ def serve(
         print(f"cannot listen on {server.host} port {server.port}: {_listen_problem(error)}", file=sys.stderr)
         return 1
     _allow_many_files()
+    _return_large_blocks()
     with contextlib.closing(listener):
         port = listener.getsockname()[1]
         with asyncio.Runner(loop_factory=_loop_factory()) as loop_runner:
@@ -220,6 +224,15 @@ def _allow_many_files() -> None:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             return
+
+
+def _return_large_blocks() -> None:
+    """Let the C library return each large block to the system once it is free. As it is, glibc keeps blocks up to the
+    size of the largest one that was ever free: of 20 readers that stop reading a page of 9 MB, 100 MB stayed when they
+    were cut off, and now 20. Other C libraries have no such setting.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

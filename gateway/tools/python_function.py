@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -43,6 +43,7 @@ from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, content_blocks
 from gateway.turns.tool_calls import schema_problem
 from gateway.turns.tool_failures import exception_text
 
+MOST_TIMES: Final = 8
 _importing = threading.Lock()  # the import path is the process's: one change at a time
 
 
@@ -53,8 +54,8 @@ class PythonToolParameters(ToolParameters):
     """`package.module:function`; the part after the colon may be dotted (`module:Class.method`)."""
     max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
     max_threads: int = Field(default=8, gt=0, le=256)
-    """How many calls of a function that is no coroutine may run at a time; a call that was given up counts until it
-    returns, because no thread can be stopped."""
+    """How many calls of a function that is no coroutine may run at a time. No thread can be stopped: a call that was
+    given up goes on until it returns, and with such calls there may be MOST_TIMES as many threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class PythonTool:
 
 
 class _Threads:
-    """At most `size` daemon threads at a time.
+    """At most `size` daemon threads at a time for which somebody waits, and MOST_TIMES as many with those that hang.
 
     This is not an executor: the interpreter waits for an executor's threads when it ends, and one function that hangs
     would keep the process from ending.
@@ -90,15 +91,32 @@ class _Threads:
 
     def __init__(self, size: int) -> None:
         self._free = asyncio.Semaphore(size)
+        self._most = size * MOST_TIMES
+        self._running = 0
 
     async def run(self, work: Callable[[], Any]) -> Any:
-        """The result or exception of `work`. Cancelling ends the wait, but the thread goes on and still counts."""
-        await self._free.acquire()
+        """The result or exception of `work`. Cancelling ends the wait, but the thread goes on.
+
+        Raises:
+            ToolError: too many threads hang, or none could be started.
+        """
+        async with self._free:
+            if self._running >= self._most:
+                raise ToolError(
+                    f"the tool is full: {self._running} calls of it have not returned, most of which were given up;"
+                    " no other can begin before one returns"
+                )
+            value, raised = await self._begun(work)
+        if raised is not None:
+            raise raised
+        return value
+
+    def _begun(self, work: Callable[[], Any]) -> asyncio.Future[tuple[Any, BaseException | None]]:
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
         def finish(result: tuple[Any, BaseException | None]) -> None:
-            self._free.release()
+            self._running -= 1
             if not outcome.done():
                 outcome.set_result(result)
 
@@ -115,12 +133,9 @@ class _Threads:
         try:
             threading.Thread(target=work_and_tell, name="python-tool", daemon=True).start()
         except RuntimeError as error:
-            self._free.release()
             raise ToolError("no thread could be started for the tool; try again later") from error
-        value, raised = await outcome
-        if raised is not None:
-            raise raised
-        return value
+        self._running += 1
+        return outcome
 
 
 def open_python_tool(settings: ToolSettings, environment: ToolEnvironment) -> Toolbox:

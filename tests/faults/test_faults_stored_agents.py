@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.faults.test_faults_processes import drained, post_forever
+from tests.movable_clock import MovableClock
 from tests.responses_events import message_item, stream_events
 from tests.responses_server import ResponsesServer, responses_server
 from tests.running_gateway import (
@@ -61,7 +62,9 @@ async def test_a_deleted_thread_of_a_stored_agent_is_deleted_at_its_provider(
     async with local_gateway(tmp_path, [CONFIGURED], callers=callers(server)) as gateway:
         await put(gateway.client, openai_model(server))
         await gateway.client.run("mine", run_body())
-    async with local_gateway(tmp_path, [CONFIGURED], callers=callers(server)) as gateway:
+    # a clock that stands still: on a busy machine an answer could come after its time limit, and be asked for again
+    clock = MovableClock()
+    async with local_gateway(tmp_path, [CONFIGURED], callers=callers(server), clock=clock) as gateway:
         if change == "replaced":
             await put(gateway.client, openai_model(server), system_prompt="Be brief.")
         deleted = await gateway.client.http.delete("/threads/thread-1")

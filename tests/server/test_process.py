@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import platform
+import re
 import signal
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +23,7 @@ from tests.running_gateway import (
     serving_process,
     write_configuration,
 )
+from tests.waiting import until_outside
 
 
 async def exchange(url: str, request: bytes, *, half_closed: bool = False) -> tuple[list[str], str]:
@@ -51,6 +54,36 @@ async def test_old_clients_and_those_that_have_no_more_to_say_are_answered(tmp_p
             lines, body = await exchange(url, request, half_closed=True)
             assert (lines[0], json.loads(body)["status"]) == ("http/1.1 200 ok", "ok")
         assert await gateway.signal(signal.SIGTERM) == 0
+
+
+# --- memory
+
+
+def kilobytes_of(process_id: int) -> int:
+    [said] = re.findall(r"^VmRSS:\s+(\d+) kB$", Path(f"/proc/{process_id}/status").read_text(), re.MULTILINE)
+    return int(said)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps large blocks")
+async def test_readers_who_are_gone_leave_no_large_blocks_behind(tmp_path: Path) -> None:
+    turn = {"text": "word " * 1000, "repeat": 600}
+    words = scripted([turn, {"tool": "ListIndexTool"}], [turn, {"tool": "ListIndexTool"}], [turn])
+    configuration = write_configuration(tmp_path, [agent("a", words, tools=[{"type": "ListIndexTool"}])])
+    request = b"GET /threads/thread-1/messages HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    async with gateway_process(configuration) as gateway:
+        address = urlsplit(gateway.client.base_url)
+        await gateway.client.run("a", run_body())
+        assert len(json.dumps(await gateway.client.get("/threads/thread-1/messages"))) > 9_000_000
+        before = kilobytes_of(gateway.process.pid)
+        readers = [await asyncio.open_connection(address.hostname, address.port) for _ in range(20)]
+        for _, writer in readers:
+            writer.write(request)
+        for reader, writer in readers:
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            cast(asyncio.Transport, writer.transport).pause_reading()
+        for _, writer in readers:
+            writer.transport.abort()
+        await until_outside(lambda: kilobytes_of(gateway.process.pid) < before + 60_000)
 
 
 # --- where the configuration comes from

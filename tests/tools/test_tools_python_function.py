@@ -10,7 +10,9 @@ import textwrap
 import threading
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,7 @@ from gateway.errors import ConfigurationError, ToolError
 from gateway.http_client.clients import HttpClients
 from gateway.messages import ContentBlock, ImageBlock, JsonObject, TextBlock, ToolCall
 from gateway.tool import SharedState, Tool, ToolContext, ToolEnvironment
-from gateway.tools.python_function import TOOL_TYPE
+from gateway.tools.python_function import MOST_TIMES, TOOL_TYPE
 from gateway.turns.tool_executions import ToolExecutions
 from gateway.turns.tool_failures import ExposedTool
 
@@ -340,6 +342,30 @@ class TestFailures:
             await result(tmp_path, "def f(n: int): return n", {"n": "many"})
 
 
+HANGING = """
+    import threading
+    started, go = threading.Semaphore(0), threading.Event()
+    def f(hangs: bool):
+        if hangs:
+            started.release()
+            go.wait(60)
+        return "done"
+    """
+
+
+async def hanging(tool: Tool) -> asyncio.Task[Any]:
+    """A call that has begun and hangs."""
+    call = asyncio.create_task(tool.call({"hangs": True}, context()))
+    assert await asyncio.to_thread(sys.modules[MODULE].started.acquire, timeout=10)
+    return call
+
+
+async def given_up(call: asyncio.Task[Any]) -> None:
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(call, 10)
+
+
 class TestRunning:
     async def test_functions_run_in_threads_and_coroutines_in_place(self, tmp_path: Path) -> None:
         source = "import threading\n{kind} f(): return threading.current_thread() is threading.main_thread()"
@@ -351,26 +377,30 @@ class TestRunning:
         source = "async def g(): return 'late'\nclass C:\n  def __call__(self): return g()\nf = C()"
         assert await result(tmp_path, source) == "late"
 
-    async def test_a_hanging_function_neither_blocks_the_loop_nor_the_cancel(self, tmp_path: Path) -> None:
-        source = """
-            import threading
-            started, go = threading.Event(), threading.Event()
-            def f(n: int):
-                started.set()
-                go.wait(30)
-                return n
-            """
-        tool = await open_function(tmp_path, source, max_threads=1)
+    async def test_a_hanging_function_neither_blocks_the_loop_nor_the_cancel_nor_others(self, tmp_path: Path) -> None:
+        tool = await open_function(tmp_path, HANGING, max_threads=1)
         module = sys.modules[MODULE]
-        first = asyncio.create_task(tool.call({"n": 1}, context()))
-        await asyncio.wait_for(asyncio.to_thread(module.started.wait, 10), 10)
-        second = asyncio.create_task(tool.call({"n": 2}, context()))
-        first.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(first, 5)
-        assert not second.done(), "the thread that hangs still counts"
+        first = await hanging(tool)
+        second = asyncio.create_task(tool.call({"hangs": False}, context()))
+        await asyncio.sleep(0)
+        assert not second.done(), "somebody waits for the first one, and it has the only place"
+        await given_up(first)
+        assert text(await asyncio.wait_for(second, 10)) == "done"
         module.go.set()
-        assert text(await asyncio.wait_for(second, 10)) == "2"
+
+    async def test_a_tool_of_which_all_threads_hang_says_that_it_is_full(self, tmp_path: Path) -> None:
+        tool = await open_function(tmp_path, HANGING, max_threads=2)
+        module = sys.modules[MODULE]
+        for _ in range(2 * MOST_TIMES):
+            await given_up(await hanging(tool))
+        with pytest.raises(ToolError, match="the tool is full: 16 calls of it have not returned"):
+            await asyncio.wait_for(tool.call({"hangs": False}, context()), 10)
+        module.go.set()
+        answer: Any = None
+        while answer is None:
+            with suppress(ToolError):  # until one of them has returned
+                answer = await asyncio.wait_for(tool.call({"hangs": False}, context()), 10)
+        assert text(answer) == "done"
 
     async def test_threads_do_not_keep_the_process_alive(self, tmp_path: Path) -> None:
         source = "import threading\ndef f(): return threading.current_thread().daemon"
