@@ -19,7 +19,7 @@ from tests.running_gateway import GatewayClient
 from tests.told_runs import Question, Speaker, Told, streamed, tool_schema, whole, words
 
 _PICTURE: Final = re.compile(r"\s*!\[[^\]]*\]\(data:([^;]+);base64,([^)]*)\)\s*")
-_NOTE: Final = re.compile(r"(?:\A|\n\n)\[Approval needed\] (.*?) Answer over .*\Z", re.DOTALL)
+_NOTE: Final = re.compile(r"(?:\A|\n\n)\[Approval needed\] (.*?)\n\n```.*\Z", re.DOTALL)
 
 
 def _data(answer: bytes) -> Iterator[Any]:
@@ -186,12 +186,8 @@ def _responses_body(question: Question, *, stream: bool) -> dict[str, Any]:
         {"type": "function", "name": name, "description": "Asks.", "parameters": tool_schema()}
         for name in question.tools
     ]
-    return {
-        "model": question.agent_id,
-        "input": question.text,
-        "stream": stream,
-        **({"tools": tools} if tools else {}),
-    }
+    asks = {"type": "mcp", "server_label": "gateway"}  # it takes questions as items
+    return {"model": question.agent_id, "input": question.text, "stream": stream, "tools": [*tools, asks]}
 
 
 async def _ask_responses_stream(gateway: GatewayClient, question: Question) -> Told:

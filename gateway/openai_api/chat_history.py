@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gateway.messages import INSTRUCTION_ROLES, MediaBlock, Message, TextBlock
-from gateway.openai_api.chat_messages import is_copy, is_note, shown_answer, shown_content
+from gateway.openai_api.chat_messages import is_copy, is_note, shown_answer, shown_content, without_question
+from gateway.openai_api.questions import decision_of
 
 _AGENTS: Final = ("assistant", "reasoning")
 # What clients write into an answer themselves: https://github.com/open-webui/open-webui, utils/middleware.py
@@ -70,7 +71,10 @@ def common_beginning(
             new += 1
         elif theirs.role == "assistant":
             said = _sent_answer(sent, new, results)
-            if not _is_answer(stored[known:end], said, results):
+            decided = _behind_decisions(sent, said, stored[end] if end < len(stored) else None, results)
+            if decided is not said and _is_answer(stored[known:end], decided, results):
+                said = decided
+            elif not _is_answer(stored[known:end], said, results):
                 break
             new = said.end
         elif not _is_silent(stored[known:end], results):
@@ -177,6 +181,20 @@ def _sent_answer(sent: Sequence[Message], start: int, results: _Results) -> _Sen
             break
         place += 1
     return _Sent(place, "\n\n".join(words), call_ids)
+
+
+def _behind_decisions(sent: Sequence[Message], said: _Sent, following: Message | None, results: _Results) -> _Sent:
+    """The client's messages for a group that went on behind words by which a person decided. The thread does not have
+    them, so they are not the message that `following` is.
+    """
+    while said.end + 1 < len(sent) and sent[said.end + 1].role == "assistant":
+        word, before = sent[said.end], without_question(said.words)
+        if before is None or decision_of(word) is None or (following is not None and _is_same(following, word)):
+            break
+        rest = _sent_answer(sent, said.end + 1, results)
+        words = "\n\n".join(filter(None, (before, rest.words)))
+        said = _Sent(rest.end, words, said.call_ids | rest.call_ids)
+    return said
 
 
 def _is_answer(group: Sequence[Message], said: _Sent, results: _Results) -> bool:

@@ -14,18 +14,13 @@ from gateway.events import Completed, Incomplete, Interrupted, Outcome, StopReas
 from gateway.messages import MediaBlock, Message, ReasoningBlock, TextBlock, ToolCall
 from gateway.openai_api.backend_tools import execution_text
 from gateway.openai_api.media_out import markdown_of
+from gateway.openai_api.questions import REFUSED, WAITS, is_question
 
 BackendTools: TypeAlias = Literal["hidden", "reasoning"]
 """Whether calls of backend tools are shown, as lines of the reasoning."""
 
 RETRACTION_MARK: Final = "[The text above was taken back.]"
 """In a stream, in place of what a client cannot be made to forget; what replaces it follows."""
-
-WAITS: Final = "[Approval needed]"
-"""Begins the text that says what a run waits for. It is no part of the thread."""
-
-REFUSED: Final = "The model refused to answer."
-"""The refusal of a model that refuses without words for it. It is no part of the thread."""
 
 BETWEEN: Final = "\n\n"
 """What stands between two paragraphs."""
@@ -109,9 +104,14 @@ def is_copy(sent: str, shown: str) -> bool:
     return sent == shown
 
 
+def without_question(sent: str) -> str | None:
+    """What an answer says before its question; None: it asks nothing."""
+    return None if (note := _NOTE.search(sent)) is None else sent[: note.start()]
+
+
 def is_note(sent: str) -> bool:
     """Whether a text only says how a run ended: then the thread may have no message for it."""
-    return sent == REFUSED or sent.lstrip().startswith(WAITS)
+    return sent == REFUSED or is_question(sent)
 
 
 class _Pieces:

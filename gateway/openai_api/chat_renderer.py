@@ -49,9 +49,7 @@ from gateway.messages import JsonObject, JsonValue, ToolCall
 from gateway.openai_api.backend_tools import execution_text
 from gateway.openai_api.chat_messages import (
     BETWEEN,
-    REFUSED,
     RETRACTION_MARK,
-    WAITS,
     BackendTools,
     Joints,
     is_refusal,
@@ -59,7 +57,9 @@ from gateway.openai_api.chat_messages import (
     shown_answer,
 )
 from gateway.openai_api.errors import error_body, failure_of
+from gateway.openai_api.item_numbers import ItemNumbers
 from gateway.openai_api.media_out import markdown_of
+from gateway.openai_api.questions import REFUSED, EarlierCall, earlier_calls, kept_calls, question_text
 from gateway.openai_api.usage import chat_usage
 from gateway.store import RunRecord
 from gateway.tool_output import encodable
@@ -81,6 +81,7 @@ _SHOWN: Final = frozenset(
         ToolCallStarted,
         ToolCallDelta,
         ToolCallEnded,
+        ToolReturned,
         RunFinished,
         RunFailed,
     }
@@ -100,7 +101,8 @@ _FINISH_REASONS: Mapping[StopReason, str] = MappingProxyType(
 class ChatForm:
     """What a request says of its answer. `created` is in whole Unix seconds, `model` the agent's id as it was asked.
 
-    `store` and `metadata` are shown as the request had them; None: it had none.
+    `store` and `metadata` are shown as the request had them; None: it had none. `by_word` as in `question_text`,
+    `earlier` as in ResponseForm.
     """
 
     id: str
@@ -110,11 +112,15 @@ class ChatForm:
     backend_tools: BackendTools = "hidden"
     store: bool | None = None
     metadata: JsonObject | None = None
+    by_word: bool = False
+    earlier: tuple[EarlierCall, ...] = ()
 
     @property
     def remembered(self) -> JsonObject:
         """What the run's record keeps of it; `form_of` reads it."""
         return {
+            **({"by_word": True} if self.by_word else {}),
+            **kept_calls(self.earlier),
             "created": self.created,
             "model": self.model,
             "include_usage": self.include_usage,
@@ -136,6 +142,8 @@ def form_of(record: RunRecord) -> ChatForm:
         backend_tools="reasoning" if request.get("backend_tools") == "reasoning" else "hidden",
         store=store if isinstance(store, bool) else None,
         metadata=metadata if isinstance(metadata, dict) else None,
+        by_word=request.get("by_word") is True,
+        earlier=earlier_calls(request),
     )
 
 
@@ -148,10 +156,12 @@ class ChatCompletion:
         self._to_operator = to_operator
         self._transcript = Transcript()
         self._written: list[str] = []  # the client's calls
+        self._numbers = ItemNumbers(form.id)
         self._last: RunFinished | RunFailed | None = None
 
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
         for event in self._transcript.follow(events):
+            self._numbers.follow(event)
             if isinstance(event, RunFinished | RunFailed):
                 self._last = event
             elif isinstance(event, ToolCallStarted) and event.executor == "client":
@@ -191,9 +201,11 @@ class ChatCompletion:
         }
 
     def _message(self, outcome: Outcome) -> JsonObject:
-        shown = shown_answer(self._transcript.messages, self._form.backend_tools)
-        content = BETWEEN.join(filter(None, (shown.content, _waits_for(outcome))))
-        calls = self._calls(outcome)
+        form = self._form
+        shown = shown_answer(self._transcript.messages, form.backend_tools)
+        made = {call.call_id: call for message in self._transcript.messages for call in message.tool_calls}
+        content = BETWEEN.join(filter(None, (shown.content, _waits_for(outcome, form, made, self._numbers))))
+        calls = self._calls(outcome, made)
         refusal = shown.refusal or (REFUSED if is_refusal(outcome) else "")
         message: JsonObject = {
             "role": "assistant",
@@ -206,9 +218,8 @@ class ChatCompletion:
             message["tool_calls"] = [_written_call(call) for call in calls]
         return message
 
-    def _calls(self, outcome: Outcome) -> Sequence[ToolCall]:
+    def _calls(self, outcome: Outcome, made: Mapping[str, ToolCall]) -> Sequence[ToolCall]:
         """The client's calls of the run, in the order in which they began, and those that an earlier run left open."""
-        made = {call.call_id: call for message in self._transcript.messages for call in message.tool_calls}
         written = [made[call_id] for call_id in self._written]
         return [*written, *(call for call in pending_calls(outcome) if call.call_id not in self._written)]
 
@@ -227,10 +238,11 @@ class ChatChunks:
         self._heads = {member: b'%b[{"index":0,"delta":{"%b":' % (self._named, member.encode()) for member in _MEMBERS}
         self._tail = b'},"finish_reason":null}]%b' % self._no_usage
         self._joints = {member: Joints() for member in _MEMBERS}
-        self._kinds = _SHOWN | {ToolReturned} if form.backend_tools == "reasoning" else _SHOWN
+        self._shows_tools = form.backend_tools == "reasoning"
+        self._numbers = ItemNumbers(form.id)
         self._members: dict[str, str] = {}  # of the texts and reasoning that are shown, by message id
         self._said: set[str] = set()  # those that had words
-        self._calls: dict[str, tuple[str, list[str]]] = {}  # names and arguments of backend calls, where they are shown
+        self._calls: dict[str, tuple[str, list[str]]] = {}  # names and arguments of shown backend calls
         self._written: list[str] = []  # the client's calls; each has its place as index
         self._without_arguments: set[str] = set()
         self._turn_id = ""
@@ -258,7 +270,7 @@ class ChatChunks:
                     frames.append(b"%b%b}}]%b" % (self._call_head, orjson.dumps(arguments), tail))
                 except TypeError:  # half a surrogate pair
                     frames.append(b"%b%b}}]%b" % (self._call_head, orjson.dumps(encodable(arguments)), tail))
-            elif kind in self._kinds:
+            elif kind in _SHOWN:
                 frames += self._rare(event)
                 head, words_id = self._head, self._words_id
         return frames
@@ -267,6 +279,7 @@ class ChatChunks:
         """There is no other answer than the stream."""
 
     def _rare(self, event: Event) -> Sequence[bytes]:
+        self._numbers.follow(event)
         match event:
             case RunStarted():
                 return [self._delta({"role": "assistant", "content": ""})]
@@ -295,7 +308,7 @@ class ChatChunks:
             case ToolCallEnded(call_id):
                 return self._end_call(call_id)
             case ToolReturned():
-                return [self._execution(event)]
+                return [self._execution(event)] if self._shows_tools else ()
             case RunFinished() | RunFailed():
                 return self._end(event)
             case _:  # nothing to show
@@ -334,7 +347,7 @@ class ChatChunks:
             self._without_arguments.add(event.call_id)
             call = _written_call(ToolCall(event.call_id, event.name, ""), at_least="")
             return [self._delta({"tool_calls": [{"index": len(self._written) - 1, **call}]})]
-        if self._form.backend_tools == "reasoning":
+        if self._shows_tools or event.asks:
             self._calls[event.call_id] = (event.name, [])
         return ()
 
@@ -379,7 +392,8 @@ class ChatChunks:
         assert isinstance(last, RunFinished), "all others failed"
         outcome = last.outcome
         frames: list[bytes] = []
-        if waits := _waits_for(outcome):
+        made = {id: ToolCall(id, name, "".join(arguments)) for id, (name, arguments) in self._calls.items()}
+        if waits := _waits_for(outcome, self._form, made, self._numbers):
             frames.append(self._piece("content", "", waits, alone=True))
         if is_refusal(outcome) and not self._has_refused:
             frames.append(self._piece("refusal", "", REFUSED))
@@ -407,15 +421,11 @@ def finish_reason(outcome: Outcome, written: Sequence[str] = ()) -> str:
     return _FINISH_REASONS.get(outcome.reason, usual) if isinstance(outcome, Incomplete) else usual
 
 
-def _waits_for(outcome: Outcome) -> str:
-    """What a person has to decide, and how."""
+def _waits_for(outcome: Outcome, form: ChatForm, made: Mapping[str, ToolCall], numbers: ItemNumbers) -> str:
+    """What a person has to decide, and how. `made` are calls of the run."""
     if not isinstance(outcome, Interrupted):
         return ""
-    questions = " ".join(each.message for each in outcome.interrupts)
-    return (
-        f"{WAITS} {questions} Answer over AG-UI, or with a key that may approve (GET /approvals lists the calls that "
-        "wait, POST /approvals/{id} answers one). The agent goes on once that is decided: write here again then."
-    )
+    return question_text(numbers.questions(outcome.interrupts, made, form.earlier), by_word=form.by_word)
 
 
 def _written_call(call: ToolCall, at_least: str = "{}") -> JsonObject:

@@ -6,12 +6,12 @@ Below: chat_request, chat_history, chat_renderer, protocol. Above: the protocol 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.access.callers import Caller
-from gateway.agent import AgentInput, InputNames
+from gateway.agent import AgentInput, InputNames, InterruptAnswer
 from gateway.endpoints.answers import THREAD_HEADER, run_headers
 from gateway.errors import NotFoundError
 from gateway.openai_api.chat_history import common_beginning
@@ -27,6 +27,8 @@ from gateway.openai_api.header_threads import (
     thread_of_header,
 )
 from gateway.openai_api.ids import new_run_id, new_thread_id, place_of
+from gateway.openai_api.questions import EarlierCall, asked_ids, decision_of
+from gateway.openai_api.responses_references import StoredItems, waiting_calls
 from gateway.openai_api.responses_resource import CHAT_ORIGIN
 from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object, header_text, left_out_headers
 from gateway.openai_api.settings import ChatSettings
@@ -82,7 +84,8 @@ async def start_chat(
     place = await _place_of(environment, caller, request, headers, settings, new_thread_id(key and run_id))
     if named and not place.short_lived:
         cache.keep(caller.owner, named, chat, request.read, body, content)
-    form = _form(request, run_id, environment.now(), settings)
+    asked = await _asked(environment, caller, request, place.thread_id)
+    form = replace(_form(request, run_id, environment.now(), settings), earlier=asked.earlier)
     remembered = {**form.remembered, **({DIGEST: digest} if key else {})}
     given = replace(
         _input(request, chat, form.id, place.thread_id),
@@ -91,6 +94,8 @@ async def start_chat(
         begins_from=place.begins_from,
         request=remembered,
     )
+    if settings.approve_by_word and asked.answers:
+        given = replace(given, messages=given.messages[:-1], answers=asked.answers, must_answer=True)
     viewer = await environment.start(caller, request.model, given, from_first=True)
     viewer.may_return = bool(key) or not request.stream
     return _started(viewer, form, place.thread_id, request)
@@ -128,7 +133,50 @@ def _form(request: ChatRequest, run_id: str, now: float, settings: ChatSettings)
         backend_tools=settings.backend_tools,
         store=request.store,
         metadata=request.metadata,
+        by_word=settings.approve_by_word,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a thread waits for: its calls, and the answers of a last message that decides by word what the answer before
+    it asked.
+    """
+
+    earlier: tuple[EarlierCall, ...] = ()
+    answers: tuple[InterruptAnswer, ...] = ()
+
+
+async def _asked(environment: ProtocolEnvironment, caller: Caller, request: ChatRequest, thread_id: str) -> _Asked:
+    if not (interrupts := await environment.interrupts(caller, thread_id)):
+        return _Asked()
+    head = await environment.thread_head(caller, thread_id)
+    earlier = await waiting_calls(interrupts, head.messages, StoredItems(environment, caller))
+    approved, ids = decision_of(request.messages[-1]), _asked_last(request)
+    if approved is None or not ids:
+        return _Asked(earlier)
+    # Each answer asks for all that is open, so what is open and was asked there is all of it, or what it names.
+    by_last = head.last_run_id is not None and any(_run_of(each) == head.last_run_id for each in ids)
+    named = {call.call_id for call in earlier if call.approval_request_id in ids}
+    return _Asked(
+        earlier,
+        tuple(
+            InterruptAnswer(each.id, "resolved", approved=approved)
+            for each in interrupts
+            if by_last or each.call_id in named
+        ),
+    )
+
+
+def _asked_last(request: ChatRequest) -> Sequence[str]:
+    """The ids of the approvals for which the last answer in a conversation asks."""
+    last = next((message for message in reversed(request.messages) if message.role == "assistant"), None)
+    return () if last is None else asked_ids(last.text)
+
+
+def _run_of(approval_id: str) -> str:
+    place = place_of(approval_id)
+    return "" if place is None else place.run_id
 
 
 def _named_thread(headers: Mapping[str, str], content: bytes, settings: ChatSettings) -> str:
@@ -155,7 +203,9 @@ async def _place_of(
         return await header_place(
             environment, caller, named, request.messages, common_beginning, stream=request.stream, aside=new
         )
-    known = await _thread_of_calls(environment, caller, request)
+    known = await _thread_of_question(environment, caller, request)
+    if known is None:
+        known = await _thread_of_calls(environment, caller, request)
     return ThreadPlace(new, short_lived=True) if known is None else ThreadPlace(known)
 
 
@@ -167,6 +217,14 @@ def _noted_thread(request: ChatRequest) -> str:
     if (named := thread_id_of(noted)) is None:
         raise wrong(no_thread_id("metadata.thread_id"), "/metadata/thread_id")
     return named
+
+
+async def _thread_of_question(environment: ProtocolEnvironment, caller: Caller, request: ChatRequest) -> str | None:
+    """The thread where the last answer in the request asks a person."""
+    for run_id in map(_run_of, reversed(_asked_last(request))):
+        if (record := await environment.known_run(caller, run_id)) is not None:
+            return record.thread_id
+    return None
 
 
 async def _thread_of_calls(environment: ProtocolEnvironment, caller: Caller, request: ChatRequest) -> str | None:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.access.callers import Caller
+from gateway.openai_api.questions import EarlierCall
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
 from gateway.openai_api.responses_output import Seal
 from gateway.openai_api.responses_renderer import ResponsesRenderer
-from gateway.openai_api.responses_resource import CHAT_ORIGIN, ORIGIN, EarlierCall, form_of
+from gateway.openai_api.responses_resource import CHAT_ORIGIN, ORIGIN, Approvals, form_of
 from gateway.openai_api.settings import ResponsesSettings
 from gateway.protocol import ProtocolEnvironment
 from gateway.store import RunRecord
@@ -41,7 +42,8 @@ class ResponseView:
         """
         form = form_of(record)
         if record.origin != ORIGIN:
-            form = replace(form, backend_tools=self.settings.backend_tools, approvals=self.settings.approvals)
+            approvals: Approvals = "message" if self.settings.approvals == "message" else "mcp_approval_request"
+            form = replace(form, backend_tools=self.settings.backend_tools, approvals=approvals)
         form = replace(form, encrypted=form.encrypted or self.encrypted, earlier=form.earlier or tuple(earlier))
         return ResponsesRenderer(
             form,

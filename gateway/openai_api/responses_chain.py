@@ -19,6 +19,7 @@ from gateway.frozen import replace
 from gateway.messages import Message
 from gateway.openai_api.errors import wrong
 from gateway.openai_api.ids import place_of
+from gateway.openai_api.questions import asked_ids
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
 from gateway.openai_api.responses_request import ResponsesRequest
 from gateway.protocol import ProtocolEnvironment
@@ -128,7 +129,7 @@ async def _behind(
     else:
         said = await environment.run_messages(caller, record.client_id)
         messages = (*said.before, *said.given, *said.produced)
-    answers = any(isinstance(item, ApprovalItem) for item in request.items)
+    answers = any(isinstance(item, ApprovalItem) for item in request.items) or bool(asked_last(request.items))
     interrupts = await environment.interrupts(caller, record.thread_id) if is_last or answers else ()
     if not is_last and _asks(interrupts, messages):
         return Chain(thread, head.messages, interrupts, replays=replays)
@@ -165,13 +166,27 @@ def _own_runs(items: Sequence[InputItem], *, answers: bool = True) -> Iterator[s
     not count.
     """
     seen: set[str] = set()
+    asked = asked_last(items)
     for item in reversed(items):
         if not answers and isinstance(item, ApprovalItem):
             continue
-        for item_id in _ids_of(item):
+        ids = _ids_of(item)
+        if asked and _is_answer(item):
+            ids, asked = iter([*ids, *asked]), ()
+        for item_id in ids:
             if (place := place_of(item_id)) is not None and place.run_id not in seen:
                 seen.add(place.run_id)
                 yield place.run_id
+
+
+def asked_last(items: Sequence[InputItem]) -> Sequence[str]:
+    """The ids of the approvals for which the last answer asks in words."""
+    last = next((item for item in reversed(items) if _is_answer(item)), None)
+    return asked_ids(last.messages[-1].text) if isinstance(last, SaidItem) else ()
+
+
+def _is_answer(item: InputItem) -> bool:
+    return isinstance(item, SaidItem) and bool(item.messages) and item.messages[-1].role == "assistant"
 
 
 def _ids_of(item: InputItem) -> Iterator[str]:

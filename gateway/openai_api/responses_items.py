@@ -29,6 +29,7 @@ from gateway.messages import (
 )
 from gateway.openai_api.content import read_content
 from gateway.openai_api.fields import OpenAIFields
+from gateway.openai_api.questions import REFUSED, is_question
 from gateway.openai_api.tools import flat_name
 from gateway.wire.strict_json import begins_with
 
@@ -82,7 +83,7 @@ _ROLES: Final[Mapping[str, Role]] = MappingProxyType(
     {"user": "user", "assistant": "assistant", "system": "system", "developer": "developer"}
 )
 _TEXTS: Final = ("input_text", "output_text", "text")
-_QUESTION: Final = '"mcp_approval_response"'  # stands in what asks a person by words alone
+_QUESTION: Final = '"mcp_approval_response"'  # stood in what earlier versions asked by words alone
 _REFERENCE: Final = "item_reference"
 _PICTURES: Final = MappingProxyType({name: f"image/{name}" for name in ("png", "jpeg", "webp", "gif")})
 _DEFAULT_PICTURE: Final = "image/png"
@@ -131,12 +132,16 @@ def _usual(item: JsonValue, at: str) -> SaidItem | None:
     if item_id is not None and type(item_id) is not str:
         return None
     message, item_id = _message(_ROLES[role], (TextBlock(content),)), item_id or ""
-    return SaidItem(at, (message,), item_id, plain=not (item_id and may_stand_for_another(content)))
+    stands = may_stand_for_another(content) if item_id else is_question(content)
+    return SaidItem(at, (message,), item_id, plain=not stands)
 
 
 def may_stand_for_another(text: str) -> bool:
-    """Whether a text of an item with an id may be what a response showed in place of a medium, or of a question."""
-    return _QUESTION in text or (text.endswith((")", "]")) and text.startswith(("![", "[")))
+    """Whether a text of an item with an id may be what a response showed in place of a medium, or is no part of its
+    thread.
+    """
+    is_note = text == REFUSED or is_question(text) or _QUESTION in text
+    return is_note or (text.endswith((")", "]")) and text.startswith(("![", "[")))
 
 
 def _unusual(fields: OpenAIFields, name: str, place: int, item: JsonValue) -> InputItem | None:

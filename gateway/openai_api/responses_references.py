@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from gateway.access.callers import Caller
 from gateway.agent import InterruptAnswer
 from gateway.errors import GatewayError, NotFoundError
-from gateway.events import approval_id
+from gateway.events import Interrupt, approval_id
 from gateway.messages import (
     AudioBlock,
     ContentBlock,
@@ -28,8 +28,9 @@ from gateway.messages import (
     new_message_id,
 )
 from gateway.openai_api.errors import wrong
-from gateway.openai_api.ids import ItemPlace, place_of
-from gateway.openai_api.responses_chain import Chain, approval_gone
+from gateway.openai_api.ids import ItemPlace, item_id, place_of
+from gateway.openai_api.questions import EarlierCall, asked_ids, decision_of, is_question
+from gateway.openai_api.responses_chain import Chain, approval_gone, asked_last
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem, may_stand_for_another
 from gateway.openai_api.thread_items import noted_ids
 from gateway.protocol import ProtocolEnvironment
@@ -134,6 +135,37 @@ async def resolved(
     return found
 
 
+def without_decisions(items: Sequence[InputItem], chain: Chain | None) -> Sequence[InputItem]:
+    """A history's items without the questions in words that clients sent back without their ids, and without the words
+    that answered a question before: the thread has neither.
+    """
+    if chain is None or not chain.replays:
+        return items
+    said = {message.text.strip().lower() for message in chain.messages if message.role == "user"}
+    kept: list[InputItem] = []
+    asked = False
+    for place, item in enumerate(items):
+        is_word = asked and place + 1 < len(items) and _is_decision(item, said)
+        asked = _asks(item)
+        if not is_word and not (asked and isinstance(item, SaidItem) and not item.item_id):
+            kept.append(item)
+    return kept
+
+
+def _asks(item: InputItem) -> bool:
+    return isinstance(item, SaidItem) and any(
+        message.role == "assistant" and is_question(message.text) and asked_ids(message.text)
+        for message in item.messages
+    )
+
+
+def _is_decision(item: InputItem, said: Container[str]) -> bool:
+    """Whether it is a decision by word that the thread does not have as something that was said."""
+    if not isinstance(item, SaidItem) or len(item.messages) != 1 or decision_of(item.messages[0]) is None:
+        return False
+    return item.messages[0].text.strip().lower() not in said
+
+
 async def _referred(item: ReferenceItem, known: set[str], stored: StoredItems) -> list[SaidItem]:
     """The item that a reference stands for; none where the chain has it."""
     if (place := place_of(item.item_id)) is None:
@@ -142,6 +174,8 @@ async def _referred(item: ReferenceItem, known: set[str], stored: StoredItems) -
         return [SaidItem(item.at, (replace(message, id=new_message_id(), turn_id=None),))]
     items = await stored.of(place.run_id)
     if (there := items.get(place.number)) is None:
+        if items and place.kind == "msg" and place.number <= max(items) + 1 + _unanswered(items):
+            return [SaidItem(item.at, (), item.item_id)]  # a question to a person, or a refusal without words
         raise _no_item(item.item_id)
     if there.message.id in known:
         return []
@@ -149,6 +183,12 @@ async def _referred(item: ReferenceItem, known: set[str], stored: StoredItems) -
     # a question, and a call whose result is not there yet, say nothing to a model
     says = place.kind != "mcpr" and (place.kind != "mcp" or len(messages) > 1)
     return [SaidItem(item.at, tuple(messages) if says else (), item.item_id)]
+
+
+def _unanswered(items: ItemsByNumber) -> int:
+    """How many of the calls among these have no result."""
+    calls = {there.block.call_id for there in items.values() if isinstance(there.block, ToolCall)}
+    return len(calls - {there.block.call_id for there in items.values() if isinstance(there.block, ToolResult)})
 
 
 def _no_item(item_id: str) -> NotFoundError:
@@ -218,6 +258,29 @@ async def answers_of(
     return tuple(answers), late
 
 
+def answers_by_word(
+    items: Sequence[SaidItem | ApprovalItem],
+    given: Sequence[InputItem],
+    chain: Chain | None,
+    waiting: Sequence[EarlierCall],
+) -> tuple[Sequence[SaidItem | ApprovalItem], tuple[InterruptAnswer, ...]]:
+    """The items without their last one, and what that answers, if it is a person's word for what the chain's last run
+    asked. `given` are the request's own items; in a history that no run leads to, the last answer says what was asked.
+    """
+    if chain is None or not chain.interrupts or not items or not isinstance(last := items[-1], SaidItem):
+        return items, ()
+    if len(last.messages) != 1 or (approved := decision_of(last.messages[0])) is None:
+        return items, ()
+    asked = chain.interrupts
+    if chain.replays and chain.record is None:
+        ids = asked_last(given)
+        named = {call.call_id for call in waiting if call.approval_request_id in ids}
+        asked = [each for each in asked if each.call_id in named]
+    if not asked:
+        return items, ()
+    return items[:-1], tuple(InterruptAnswer(each.id, "resolved", approved=approved) for each in asked)
+
+
 def _new_answers(items: Sequence[SaidItem | ApprovalItem]) -> list[ApprovalItem]:
     """Those behind everything that the agent said. Its questions say nothing themselves."""
     found: list[ApprovalItem] = []
@@ -240,3 +303,29 @@ async def _asked_call(item: ApprovalItem, calls: Container[str], stored: StoredI
         f"No approval request found with id '{item.request_id[:256]}'; give the id of an mcp_approval_request item",
         f"{item.at}/approval_request_id",
     )
+
+
+async def waiting_calls(
+    interrupts: Sequence[Interrupt], messages: Sequence[Message], stored: StoredItems
+) -> tuple[EarlierCall, ...]:
+    """The calls in a thread's messages that wait for a person."""
+    if not interrupts:
+        return ()
+    calls = {call.call_id: call for message in messages for call in message.tool_calls}
+    asked = [calls[each.call_id] for each in interrupts if each.call_id in calls]
+    return tuple(
+        [
+            EarlierCall(call.call_id, call.name, call.arguments, None, await _question_of(call.call_id, stored))
+            for call in asked
+        ]
+    )
+
+
+async def _question_of(call_id: str, stored: StoredItems) -> str | None:
+    """The id of the question about a call, as its response shows it."""
+    if (place := place_of(call_id)) is None:
+        return None
+    for number, (_, block) in (await stored.of(place.run_id)).items():
+        if isinstance(block, ToolCall) and block.call_id == call_id:
+            return item_id("mcpr", place.run_id, number)
+    return None

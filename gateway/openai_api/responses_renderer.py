@@ -52,10 +52,11 @@ from gateway.events import (
     ToolReturned,
 )
 from gateway.messages import Base64Source, ImageBlock, JsonObject, ToolCall
-from gateway.openai_api.chat_messages import REFUSED, is_refusal, pending_calls
+from gateway.openai_api.chat_messages import is_refusal, pending_calls
 from gateway.openai_api.errors import RunFailedError, failure_of
 from gateway.openai_api.ids import ItemKind, item_id
 from gateway.openai_api.media_out import markdown_of
+from gateway.openai_api.questions import REFUSED, EarlierCall, Question, question_text
 from gateway.openai_api.responses_output import (
     CallItem,
     Fact,
@@ -73,7 +74,6 @@ from gateway.openai_api.responses_output import (
     result_text,
 )
 from gateway.openai_api.responses_resource import (
-    EarlierCall,
     ResponseForm,
     ResponseStatus,
     incomplete_details,
@@ -511,9 +511,11 @@ class ResponsesRenderer:
             asked = earlier.approval_request_id or self._id("mcpr", self._take())
         if call_id and self._form.approvals == "mcp_approval_request":
             return self._frames(self._given(asked, call_id, approval_request(name, arguments, server)))
-        answer = f' Answer with {{"type": "mcp_approval_response", "approval_request_id": "{asked}", "approve": true}}.'
         message = self._add(MessageItem(self._id("msg", self._take()), len(self.items), call_id))
-        return self._say(message, encodable(interrupt.message) + (answer if call_id else ""))
+        if not call_id:
+            return self._say(message, encodable(interrupt.message))
+        question = Question(interrupt, asked, "" if name == _UNKNOWN else name, arguments)
+        return self._say(message, question_text([question], by_word=self._form.by_word))
 
 
 class ResponseBody(ResponsesRenderer):

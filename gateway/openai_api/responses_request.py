@@ -25,7 +25,8 @@ from gateway.wishes.run_wishes import RunWishes, WishedLimits
 @dataclass(frozen=True, slots=True)
 class ResponsesRequest:
     """A request. `echoed` are the members of its Response that repeat it. `conversation`: the thread's id. `encrypted`:
-    the client wants reasoning items with `encrypted_content`. `counted` as in ReadInput, `namespaced` and
+    the client wants reasoning items with `encrypted_content`. `takes_requests`: it sent a tool of type `mcp`, so it
+    knows items of type `mcp_approval_request`. `counted` as in ReadInput, `namespaced` and
     `left_out` as in ReadTools.
     """
 
@@ -40,6 +41,7 @@ class ResponsesRequest:
     background: bool = False
     stream: bool = False
     encrypted: bool = False
+    takes_requests: bool = False
     counted: int = 0
     namespaced: Mapping[str, NamespacedName] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
@@ -91,6 +93,7 @@ def read_request(
         background=wishes.detached,
         stream=bool(fields.boolean("stream")),
         encrypted=ENCRYPTED in read_includes(fields),
+        takes_requests=any(tool.value.get("type") == "mcp" for tool in fields.objects("tools")),
         counted=counted,
         namespaced=tools.namespaced,
         left_out=tools.left_out,

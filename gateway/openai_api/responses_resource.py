@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 from gateway.events import Incomplete, StopReason
 from gateway.messages import JsonObject, JsonValue
+from gateway.openai_api.questions import EarlierCall, earlier_calls, kept_calls
 from gateway.openai_api.tools import NamespacedName
 from gateway.store import RunRecord
 
@@ -63,27 +64,13 @@ _INCOMPLETE: Final = {StopReason.MAX_TOKENS: "max_output_tokens"}
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierCall:
-    """A call that an earlier run left open for a person, and that this run may carry out, refuse or leave open.
-
-    `approval_request_id` is the id of the question, as clients know it; `server` the label of the tool's MCP server.
-    """
-
-    call_id: str
-    name: str
-    arguments: str
-    server: str | None = None
-    approval_request_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ResponseForm:
     """What a Response shows that its run's events do not say.
 
     `model` is the agent's id, as the request wrote it. `echoed` are members that repeat the request, in the API's
     spelling; what it leaves out is filled in. `created_at` is in whole Unix seconds. `encrypted`: the request's
     `include` asks for the reasoning's sealed envelope. `earlier` are the thread's calls that wait for a person.
-    `namespaced` as in ReadTools.
+    `by_word` as in `question_text`, `namespaced` as in ReadTools.
     """
 
     run_id: str
@@ -95,6 +82,7 @@ class ResponseForm:
     background: bool = False
     backend_tools: BackendTools = "mcp_call"
     approvals: Approvals = "mcp_approval_request"
+    by_word: bool = False
     encrypted: bool = False
     earlier: tuple[EarlierCall, ...] = ()
     namespaced: Mapping[str, NamespacedName] = field(default_factory=dict)
@@ -109,16 +97,12 @@ class ResponseForm:
             "background": self.background,
             "backend_tools": self.backend_tools,
             "approvals": self.approvals,
+            "by_word": self.by_word,
             "encrypted": self.encrypted,
         }
-        if self.earlier:
-            kept["earlier"] = [
-                [call.call_id, call.name, call.arguments, call.server, call.approval_request_id]
-                for call in self.earlier
-            ]
         if self.namespaced:
             kept["namespaced"] = {name: [*client_name] for name, client_name in self.namespaced.items()}
-        return kept
+        return {**kept, **kept_calls(self.earlier)}
 
     @property
     def seals(self) -> bool:
@@ -131,8 +115,8 @@ def form_of(record: RunRecord) -> ResponseForm:
     run_id, thread_id, created_at = record.client_id, record.thread_id, int(record.created_at)
     request = record.request or {}
     if record.origin != ORIGIN:
-        return ResponseForm(run_id, thread_id, record.agent_id, created_at, store=request.get("store") is not False)
-    earlier = cast("list[list[str]]", request.get("earlier", []))
+        kept, by_word = request.get("store") is not False, request.get("by_word") is True
+        return ResponseForm(run_id, thread_id, record.agent_id, created_at, store=kept, by_word=by_word)
     namespaced = cast("Mapping[str, list[str]]", request.get("namespaced", {}))
     return ResponseForm(
         run_id,
@@ -144,8 +128,9 @@ def form_of(record: RunRecord) -> ResponseForm:
         background=request.get("background") is True,
         backend_tools=cast(BackendTools, request.get("backend_tools", "mcp_call")),
         approvals=cast(Approvals, request.get("approvals", "mcp_approval_request")),
+        by_word=request.get("by_word") is True,
         encrypted=request.get("encrypted") is True,
-        earlier=tuple(EarlierCall(*call) for call in earlier),
+        earlier=earlier_calls(request),
         namespaced={name: NamespacedName(*client_name) for name, client_name in namespaced.items()},
     )
 

@@ -20,15 +20,23 @@ from gateway.history.model_view import open_calls
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.header_threads import ThreadPlace, first_named, header_place
-from gateway.openai_api.ids import item_id, new_run_id, new_thread_id, place_of
+from gateway.openai_api.ids import new_run_id, new_thread_id
+from gateway.openai_api.questions import EarlierCall
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
 from gateway.openai_api.responses_chain import Chain, check_outputs, find_chain, whole_thread
 from gateway.openai_api.responses_history import common_beginning
 from gateway.openai_api.responses_items import ApprovalItem, ReadInput, SaidItem, plain_messages
 from gateway.openai_api.responses_output import Seal
-from gateway.openai_api.responses_references import StoredItems, answers_of, resolved
+from gateway.openai_api.responses_references import (
+    StoredItems,
+    answers_by_word,
+    answers_of,
+    resolved,
+    waiting_calls,
+    without_decisions,
+)
 from gateway.openai_api.responses_request import ResponsesRequest, read_request
-from gateway.openai_api.responses_resource import ORIGIN, EarlierCall, ResponseForm, form_of
+from gateway.openai_api.responses_resource import ORIGIN, Approvals, ResponseForm, form_of
 from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object, left_out_headers
 from gateway.openai_api.settings import ResponsesSettings
 from gateway.protocol import ProtocolEnvironment
@@ -103,8 +111,9 @@ async def start_response(
         new = place.thread_id
     if named and not goes_behind and isinstance(given := body.get("input"), list):
         cache.keep(caller.owner, named, known, ReadInput(given, request.items, plain, request.counted), body, content)
-    said = await _said(environment, caller, request, chain, plain)
+    said = await _said(environment, caller, request, chain, plain, by_word=settings.approve_by_word)
     form = _form(request, run_id, new, environment.now(), settings, said.earlier)
+    form = replace(form, approvals=_approvals(settings, request, chain))
     plan = _Plan(request, chain, place, said, form, digest, request_id, known)
     there = plan if chain is None else replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
     comes_again = await _comes_again(environment, caller, there)
@@ -173,15 +182,21 @@ async def _said(
     request: ResponsesRequest,
     chain: Chain | None,
     plain: tuple[Message, ...],
+    *,
+    by_word: bool,
 ) -> _Said:
-    """What the items say, of which the first say just `plain`.
+    """What the items say, of which the first say just `plain`. `by_word`: a person may answer in words.
 
     Raises:
         GatewayError: as `resolved`, `answers_of` and `check_outputs`.
     """
     stored = StoredItems(environment, caller)
-    items = await _unsealed(environment, caller, await resolved(request.items[len(plain) :], chain, stored))
+    given = without_decisions(request.items[len(plain) :], chain)
+    items = await _unsealed(environment, caller, await resolved(given, chain, stored))
     answers, late = await answers_of(items, chain, stored)
+    waiting = () if chain is None else await waiting_calls(chain.interrupts, chain.messages, stored)
+    if by_word and not answers:
+        items, answers = answers_by_word(items, request.items, chain, waiting)
     try:
         check_outputs(await _pending(environment, caller, request.model, chain), items, chain)
     except InvalidRequestError as error:
@@ -190,7 +205,7 @@ async def _said(
     if chain is None and not messages:
         message = "input says nothing; give it a string, or an array of items"
         raise wrong(message, "/input", code="missing_required_parameter")
-    return _Said(messages, answers, await _waiting(chain, stored), late)
+    return _Said(messages, answers, waiting, late)
 
 
 async def _unsealed(
@@ -224,30 +239,6 @@ async def _pending(environment: ProtocolEnvironment, caller: Caller, model: str,
     async with environment.agent(caller, model) as agent:
         tools, _ = await agent.tools()
     return [call.call_id for call in calls if call.name not in tools]
-
-
-async def _waiting(chain: Chain | None, stored: StoredItems) -> tuple[EarlierCall, ...]:
-    """The calls of the thread that wait for a person."""
-    if chain is None or not chain.interrupts:
-        return ()
-    calls = {call.call_id: call for message in chain.messages for call in message.tool_calls}
-    asked = [calls[each.call_id] for each in chain.interrupts if each.call_id in calls]
-    return tuple(
-        [
-            EarlierCall(call.call_id, call.name, call.arguments, None, await _question_of(call.call_id, stored))
-            for call in asked
-        ]
-    )
-
-
-async def _question_of(call_id: str, stored: StoredItems) -> str | None:
-    """The id of the question about a call, as its response shows it."""
-    if (place := place_of(call_id)) is None:
-        return None
-    for number, (_, block) in (await stored.of(place.run_id)).items():
-        if isinstance(block, ToolCall) and block.call_id == call_id:
-            return item_id("mcpr", place.run_id, number)
-    return None
 
 
 # --- the run ---------------------------------------------------------------------------------------------------------
@@ -307,11 +298,21 @@ def _form(
         store=request.store,
         background=request.background,
         backend_tools=settings.backend_tools,
-        approvals=settings.approvals,
+        by_word=settings.approve_by_word,
         encrypted=request.encrypted,
         earlier=earlier,
         namespaced=request.namespaced,
     )
+
+
+def _approvals(settings: ResponsesSettings, request: ResponsesRequest, chain: Chain | None) -> Approvals:
+    """How the run asks: by items where its client takes them, or where the run before it did; else in words."""
+    if settings.approvals != "auto":
+        return settings.approvals
+    if request.takes_requests or any(isinstance(item, ApprovalItem) for item in request.items):
+        return "mcp_approval_request"
+    before = None if chain is None else chain.record
+    return "message" if before is None or before.origin != ORIGIN else form_of(before).approvals
 
 
 @dataclass(frozen=True, slots=True)

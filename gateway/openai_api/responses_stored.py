@@ -15,9 +15,10 @@ from gateway.errors import NotFoundError
 from gateway.events import Event, RunFailed, RunFinished
 from gateway.messages import JsonObject, unanswered_calls
 from gateway.openai_api.errors import wrong
+from gateway.openai_api.questions import EarlierCall
 from gateway.openai_api.response_view import ResponseView, view_of
 from gateway.openai_api.responses_renderer import ResponsesRenderer
-from gateway.openai_api.responses_resource import ORIGIN, EarlierCall
+from gateway.openai_api.responses_resource import ORIGIN
 from gateway.openai_api.thread_items import ThreadItem, ThreadItems, earlier_call, message_items
 from gateway.protocol import ProtocolEnvironment
 from gateway.protocol.run_access import run_named

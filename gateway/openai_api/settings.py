@@ -37,6 +37,9 @@ class ChatSettings(Section):
     counts."""
     backend_tools: Literal["hidden", "reasoning"] = "hidden"
     """How calls of tools that the gateway runs are shown: not at all, or as text in 'reasoning_content'."""
+    approve_by_word: bool = True
+    """Whether a last message of exactly 'approve' or 'deny' answers what the agent asked. Whoever has the key, and the
+    conversation, may then answer."""
     other_tools: OtherTools = "leave_out"
     """What becomes of a request's tools that are not functions, such as 'web_search': the run has the others, or the
     request is refused."""
@@ -50,8 +53,12 @@ class ResponsesSettings(Section):
     The first one sent counts."""
     backend_tools: Literal["mcp_call", "function_call", "hidden"] = "mcp_call"
     """How calls of tools that the gateway runs are shown: as items of this type, or not at all."""
-    approvals: Literal["mcp_approval_request", "message"] = "mcp_approval_request"
-    """How the client is asked whether a call may run: by an item that it answers, or by words alone."""
+    approvals: Literal["auto", "mcp_approval_request", "message"] = "auto"
+    """How the client is asked whether a call may run: by an item that it answers, or by words alone; 'auto': by an item
+    where the request has a tool of type 'mcp', as OpenAI does."""
+    approve_by_word: bool = True
+    """Whether a last message of exactly 'approve' or 'deny' answers what the agent asked. Whoever has the key, and the
+    conversation, may then answer."""
     other_tools: OtherTools = "leave_out"
     """What becomes of a request's tools that are not functions, such as 'web_search': the run has the others, or the
     request is refused."""

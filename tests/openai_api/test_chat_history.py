@@ -21,8 +21,8 @@ from gateway.messages import (
     ToolResult,
 )
 from gateway.openai_api.chat_history import recognise
-from gateway.openai_api.chat_messages import REFUSED
 from gateway.openai_api.chat_request import read_chat_request
+from gateway.openai_api.questions import REFUSED
 
 PIXEL = Base64Source("iVBORw0KGgo=", "image/png")
 PIXEL_URL = "data:image/png;base64,iVBORw0KGgo="

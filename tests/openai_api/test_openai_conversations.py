@@ -186,7 +186,9 @@ async def test_the_ids_of_a_runs_other_items_stay_when_one_is_deleted(tmp_path: 
 async def test_a_conversation_has_the_items_of_all_its_responses(tmp_path: Path) -> None:
     async with openai_gateway(tmp_path) as scene:
         responses = scene.openai.responses
-        asked = await responses.create(model="refunder", input="refund it")
+        asked = await responses.create(
+            model="refunder", input="refund it", tools=[{"type": "mcp", "server_label": "gateway"}]
+        )
         assert asked.conversation is not None
         [question] = asked.output
         yes: Any = [{"type": "mcp_approval_response", "approval_request_id": question.id, "approve": True}]

@@ -10,6 +10,7 @@ from typing import Any, Final
 import openai
 import pytest
 from openai.types.responses import FunctionToolParam, Response, ResponseStreamEvent
+from openai.types.responses.tool_param import Mcp
 from pydantic import BaseModel
 
 from tests.openai_scene import WEATHER_PARAMETERS, OpenAIScene, openai_gateway
@@ -22,6 +23,8 @@ WEATHER_TOOL: Final[FunctionToolParam] = {
     "parameters": {**WEATHER_PARAMETERS},
     "strict": True,
 }
+
+TAKES_QUESTIONS: Final[Mcp] = {"type": "mcp", "server_label": "gateway"}
 
 
 @pytest.fixture
@@ -94,8 +97,8 @@ async def test_a_stream_says_the_same_event_by_event(scene: OpenAIScene) -> None
 async def test_the_strict_stream_helper_ends_with_the_response_of_the_body(
     scene: OpenAIScene, model: str, items: list[str]
 ) -> None:
-    streamed = await helped(scene, model)
-    whole = await scene.openai.responses.create(model=model, input="hello")
+    streamed = await helped(scene, model, tools=[TAKES_QUESTIONS])
+    whole = await scene.openai.responses.create(model=model, input="hello", tools=[TAKES_QUESTIONS])
 
     assert kinds(streamed) == kinds(whole) == items
     assert streamed.output_text == whole.output_text
@@ -239,7 +242,7 @@ async def test_an_output_that_is_missing_or_of_no_call_is_the_clients_error(scen
 
 
 async def test_an_approval_is_asked_for_and_answered(scene: OpenAIScene) -> None:
-    asked = await scene.openai.responses.create(model="refunder", input="a refund, please")
+    asked = await scene.openai.responses.create(model="refunder", input="a refund, please", tools=[TAKES_QUESTIONS])
     [request] = [item for item in asked.output if item.type == "mcp_approval_request"]
     agreed = await scene.openai.responses.create(
         model="refunder",
@@ -261,14 +264,14 @@ async def test_an_approval_is_answered_in_a_history_that_is_sent_again(scene: Op
             {"type": "item_reference", "id": item.id} if referenced else item.to_dict() for item in answer.output
         )
 
-    asked = await scene.openai.responses.create(model="refunder", input=items)
+    asked = await scene.openai.responses.create(model="refunder", input=items, tools=[TAKES_QUESTIONS])
     keep(asked)
     request_id = asked.output[0].id
     items.append({"type": "mcp_approval_response", "approval_request_id": request_id, "approve": True})
-    agreed = await scene.openai.responses.create(model="refunder", input=items)
+    agreed = await scene.openai.responses.create(model="refunder", input=items, tools=[TAKES_QUESTIONS])
     keep(agreed)
     items.append({"role": "user", "content": "and another one"})
-    again = await scene.openai.responses.create(model="refunder", input=items)
+    again = await scene.openai.responses.create(model="refunder", input=items, tools=[TAKES_QUESTIONS])
 
     assert "refunded" in agreed.output_text
     assert kinds(again) == ["mcp_approval_request"]

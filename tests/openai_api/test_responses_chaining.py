@@ -171,7 +171,7 @@ async def test_what_is_not_stored_is_apart_and_cannot_be_gone_on_with(tmp_path: 
 
 async def waiting(scene: ResponsesGateway) -> tuple[dict[str, Any], str]:
     """A response that asks a person, and the question's id."""
-    response = await scene.create(model="careful", input="sum")
+    response = await scene.create(model="careful", input="sum", tools=[{"type": "mcp", "server_label": "gateway"}])
     (question,) = [item for item in response["output"] if item["type"] == "mcp_approval_request"]
     assert (question["name"], question["arguments"]) == ("add", '{"a":2,"b":3}')
     return response, question["id"]

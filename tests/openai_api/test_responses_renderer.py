@@ -44,7 +44,8 @@ from gateway.messages import (
     UrlSource,
 )
 from gateway.openai_api.errors import RunFailedError
-from gateway.openai_api.responses_resource import EarlierCall, ResponseForm
+from gateway.openai_api.questions import EarlierCall, asked_ids
+from gateway.openai_api.responses_resource import ResponseForm
 from tests.responses_frames import (
     DONE,
     FORM,
@@ -332,8 +333,9 @@ def test_a_question_may_be_a_message_that_says_how_to_answer() -> None:
     items = output(*call("refund", asks=True), CALLS, RunFinished(Interrupted((interrupt("refund"),))), form=form)
     assert kinds(items) == ["message"]
     said = items[0]["content"][0]["text"]
-    assert said.startswith("May it run? ")
-    assert '"approval_request_id": "mcpr_resp_1_0"' in said
+    assert said.startswith("[Approval needed] May it run?")
+    assert '{"a":1}' in said
+    assert asked_ids(said) == ["mcpr_resp_1_0"]
 
 
 def test_a_question_about_no_call_is_a_message() -> None:

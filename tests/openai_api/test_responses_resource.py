@@ -10,8 +10,8 @@ from openresponses_types.types import ResponseResource
 
 from gateway.events import Incomplete, StopReason, Usage
 from gateway.messages import JsonObject
+from gateway.openai_api.questions import EarlierCall
 from gateway.openai_api.responses_resource import (
-    EarlierCall,
     ResponseForm,
     form_of,
     incomplete_details,

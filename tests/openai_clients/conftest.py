@@ -27,14 +27,14 @@ DESK: Final = agent(
 )
 
 
-async def told_by(client: str, directory: Path) -> dict[str, Any]:
-    """What a client's scenes came to, by their names."""
+async def told_by(client: str, directory: Path, protocols: dict[str, Any]) -> dict[str, Any]:
+    """What a client's scenes came to, by their names. `protocols` is that section of the gateway's file."""
     command = {
         ".py": [str(PYTHON), str(CLIENTS / client)],
         ".mjs": [str(find_node()), "--import", str(ONLY_LOOPBACK), str(CLIENTS / client)],
     }[Path(client).suffix]
     quiet = {"NO_PROXY": "127.0.0.1", "DO_NOT_TRACK": "1", "LANGSMITH_TRACING": "false"}
-    async with local_gateway(directory, [*AGENTS, POET, DESK]) as gateway:
+    async with local_gateway(directory, [*AGENTS, POET, DESK], sections={"protocols": protocols}) as gateway:
         process = await asyncio.create_subprocess_exec(
             *command, f"{gateway.client.base_url}/v1", stdout=subprocess.PIPE, env={**os.environ, **quiet}
         )
@@ -54,4 +54,5 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """What the scenes of the module's CLIENT came to."""
     if not PYTHON.exists() or not (CLIENTS / "node_modules").is_dir():
         missing_part("OpenAI's clients are not installed here; 'make clients' installs them")
-    return asyncio.run(told_by(request.module.CLIENT, tmp_path_factory.mktemp("client")))
+    protocols = getattr(request.module, "PROTOCOLS", {})
+    return asyncio.run(told_by(request.module.CLIENT, tmp_path_factory.mktemp("client"), protocols))

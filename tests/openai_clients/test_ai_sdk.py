@@ -7,6 +7,8 @@ from typing import Any, Final
 import pytest
 
 CLIENT: Final = "ai_sdk.mjs"
+# It takes questions as items, and sends no tool that would say so.
+PROTOCOLS: Final = {"responses": {"approvals": "mcp_approval_request"}}
 pytestmark = pytest.mark.timeout(120)
 every_api = pytest.mark.parametrize("api", ["chat", "responses"])
 
