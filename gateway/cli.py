@@ -1,4 +1,4 @@
-"""The command line: `agui-gateway serve | reload | config check | config schema | config example`, and
+"""The command line: `agui-gateway serve | reload | vacuum | config check | config schema | config example`, and
 `agents [list | add FILE | remove ID]`.
 
 Below: settings; server.process, which only `serve` imports; server.agents_client. Results go to standard output,
@@ -11,6 +11,7 @@ command line is wrong.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import logging
 import os
@@ -26,9 +27,10 @@ from urllib.parse import quote, urlsplit
 from gateway import __version__
 from gateway.agent import AgentDefinition
 from gateway.clock import SystemClock
-from gateway.configuration.known_parts import known_parts
+from gateway.configuration.known_parts import KnownParts, known_parts, scheme
 from gateway.errors import ConfigurationError, GatewayError
 from gateway.logs import configure_logging
+from gateway.parts import find
 from gateway.settings import (
     DEFAULT_FILE,
     Flags,
@@ -39,16 +41,18 @@ from gateway.settings import (
     load_settings,
     store_file,
 )
+from gateway.store import StoreEnvironment, Vacuumed
 
 if TYPE_CHECKING:
     from gateway.server.agents_client import AgentsClient
-    from gateway.server.reload_outcome import ReloadOutcome
+    from gateway.server.outcome import Outcome
 
 _Command: TypeAlias = Callable[[argparse.Namespace], int]
 
 _KEY_VARIABLE = "AGUI_GATEWAY_KEY"
 _USUAL_URL = "http://127.0.0.1:8000"
 _RELOAD_SECONDS = 30.0
+_VACUUM_SECONDS = 3600.0
 _NO_AGENTS = "no agents are configured; add one under 'agents', or serve the demonstration with --demo"
 
 logger = logging.getLogger(__name__)
@@ -93,14 +97,14 @@ def _parser() -> argparse.ArgumentParser:
     reload = commands.add_parser("reload", help="make the running gateway use the agents of its changed file")
     _add_config(reload)
     _add_store(reload)
-    reload.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=_seconds,
-        default=_RELOAD_SECONDS,
-        help=f"how long to wait until the gateway says what has changed (default: {_RELOAD_SECONDS:g})",
-    )
+    _add_timeout(reload, _RELOAD_SECONDS, "until the gateway says what has changed")
     reload.set_defaults(command=_reload)
+
+    vacuum = commands.add_parser("vacuum", help="rewrite the store's file, also while a gateway serves it")
+    _add_config(vacuum)
+    _add_store(vacuum)
+    _add_timeout(vacuum, _VACUUM_SECONDS, "until the gateway has rewritten the file")
+    vacuum.set_defaults(command=_vacuum)
 
     config = commands.add_parser("config", help="check a configuration file, or print its schema or an example")
     actions = config.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -157,6 +161,11 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", metavar="URL", help="where threads and runs are kept, e.g. sqlite:///gateway.db")
+
+
+def _add_timeout(parser: argparse.ArgumentParser, seconds: float, until: str) -> None:
+    wait = f"how long to wait {until} (default: {seconds:g})"
+    parser.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=seconds, help=wait)
 
 
 def _port(text: str) -> int:
@@ -217,40 +226,80 @@ def _log_source(settings: Settings, flags: Flags) -> None:
 
 
 def _reload(arguments: argparse.Namespace) -> int:
-    # here, because Windows has neither these locks nor this signal
-    from gateway.server.pid_file import serving_pid
-    from gateway.server.reload_outcome import outcome_file, wait_for_outcome
-
-    parts = known_parts()
-    settings = check_settings(Flags(arguments.config, store=arguments.store, demo=arguments.demo), parts=parts)
+    settings, parts = _checked(arguments)
     if (store := store_file(settings, parts)) is None:
         raise ConfigurationError(
             "the store is not a file, so its process cannot be found; send it SIGHUP: kill -HUP PID"
         )
+    from gateway.server.pid_file import serving_pid  # here, because Windows has neither these locks nor the signals
+
     if (pid := serving_pid(store)) is None:
         raise ConfigurationError(
             f"no gateway serves the store {str(store)!r}; start one with 'agui-gateway serve', or name its store"
         )
+    outcome = _ask(pid, signal.SIGHUP, store, "reload", arguments.timeout, "read its file again")
+    return _tell_outcome(outcome, f"process {pid} took over the agents of its file", f"process {pid} changed nothing")
+
+
+def _vacuum(arguments: argparse.Namespace) -> int:
+    settings, parts = _checked(arguments)
+    store = store_file(settings, parts)
+    if store is None or not store.is_file():
+        name = settings.store if store is None else str(store)
+        raise ConfigurationError(f"the store {name!r} is not a file that could be rewritten; name another with --store")
+    from gateway.server.outcome import vacuumed_lines
+    from gateway.server.pid_file import can_vacuum, serving_pid
+
+    if (pid := serving_pid(store)) is None:
+        done = asyncio.run(_vacuum_here(settings, parts))
+        print(f"rewrote {store}:", *vacuumed_lines(done)[1:], sep="\n  ")
+        return 0
+    if not can_vacuum(store):
+        raise GatewayError(f"process {pid} is an older version, which cannot be asked; restart it first")
+    outcome = _ask(pid, signal.SIGUSR1, store, "vacuum", arguments.timeout, "rewritten the store")
+    return _tell_outcome(outcome, f"process {pid} rewrote {store}", f"process {pid} did not rewrite {store}")
+
+
+async def _vacuum_here(settings: Settings, parts: KnownParts) -> Vacuumed:
+    environment = StoreEnvironment(SystemClock(), settings.store_directory, master_keys=settings.server.master_keys)
+    store = find(parts.stores, scheme(settings.store), "store").open(settings.store, environment)
+    await store.open()
+    try:
+        return await store.vacuum()
+    finally:
+        await store.close()
+
+
+def _checked(arguments: argparse.Namespace) -> tuple[Settings, KnownParts]:
+    parts = known_parts()
+    return check_settings(Flags(arguments.config, store=arguments.store, demo=arguments.demo), parts=parts), parts
+
+
+def _ask(pid: int, number: signal.Signals, store: Path, command: str, seconds: float, work: str) -> Outcome:
+    """Send a process a signal, and wait for what comes of it. Raises GatewayError where it does not say whether it has
+    done its `work`.
+    """
+    from gateway.server.outcome import outcome_file, wait_for_outcome
+    from gateway.server.pid_file import serving_pid
+
     asked = SystemClock().now()
     try:
-        os.kill(pid, signal.SIGHUP)
+        os.kill(pid, number)
     except OSError as error:
         raise ConfigurationError(f"cannot signal process {pid}: {error.strerror}; run this as its user") from error
     outcome = wait_for_outcome(
-        outcome_file(store), asked=asked, seconds=arguments.timeout, is_serving=lambda: serving_pid(store) == pid
+        outcome_file(store, command), asked=asked, seconds=seconds, is_serving=lambda: serving_pid(store) == pid
     )
     if outcome is not None:
-        return _tell_outcome(pid, outcome)
+        return outcome
     if serving_pid(store) != pid:
-        raise GatewayError(f"process {pid} ended before it had read its file again")
-    seconds = f"{arguments.timeout:g} seconds"
-    raise GatewayError(f"process {pid} did not say within {seconds} whether it took over the file; see its log")
+        raise GatewayError(f"process {pid} ended before it had {work}")
+    raise GatewayError(f"process {pid} did not say within {seconds:g} seconds whether it has {work}; see its log")
 
 
-def _tell_outcome(pid: int, outcome: ReloadOutcome) -> int:
+def _tell_outcome(outcome: Outcome, did: str, did_not: str) -> int:
     where = sys.stdout if outcome.accepted else sys.stderr
-    did = "took over the agents of its file" if outcome.accepted else "changed nothing"
-    print(f"process {pid} {did}:", *outcome.lines, sep="\n  ", file=where)
+    print(f"{did if outcome.accepted else did_not}:", *outcome.lines, sep="\n  ", file=where)
     return 0 if outcome.accepted else 1
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from gateway.agent import ABSENT, Absent, Secret, ThreadPoint
 from gateway.clock import Clock
@@ -270,6 +270,14 @@ DOCUMENTS_AT_ONCE = 100
 """So many documents of a thread are written in one transaction at most."""
 
 
+class Vacuumed(NamedTuple):
+    """For how many seconds nothing could be written, and the store's size before and after, in bytes."""
+
+    seconds: float
+    before: int
+    after: int
+
+
 class ThreadDocuments(Protocol):
     """What is searched of threads in a collection: a document for the thread, and one for each message that its current
     version shows. They belong to the thread's owner and are deleted with the thread.
@@ -325,6 +333,9 @@ class Store(Protocol):
 
     async def check(self) -> None:
         """Raises StoreError if a write would fail now; for readiness. It does not wait for other programs."""
+
+    async def vacuum(self) -> Vacuumed:
+        """Rewrite what is stored, without what was deleted; runs under way wait. Raises StoreError: not now."""
 
     def stop_waiting(self) -> None:
         """The process ends: from now on writes fail where they would wait for other programs."""

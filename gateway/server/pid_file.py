@@ -1,7 +1,8 @@
-"""The id of the process that serves a store, in a file beside the store, for `agui-gateway reload`.
+"""The id of the process that serves a store, in a file beside the store, for `agui-gateway reload` and `vacuum`.
 
 Above: process, which writes it; the command line, which reads it. The process holds a lock on the file while it lives,
-so the id of a killed process is not mistaken for a later process with the same id.
+so the id of a killed process is not mistaken for a later process with the same id. The second line says what it can be
+asked for since this file was first written: a signal that an older process does not expect would end it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 _OWNER_ONLY = 0o600
+_VACUUMS = b"vacuum"
 
 
 def pid_file(store: Path) -> Path:
@@ -38,7 +40,7 @@ def kept_pid(store: Path | None) -> Iterator[None]:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:  # a full disk, or a store of nearly the same name, must not prevent serving
-        logger.warning("'agui-gateway reload' will not find this process", extra={"cause": error.strerror})
+        logger.warning("'agui-gateway reload' and 'vacuum' will not find this process", extra={"cause": error.strerror})
         if descriptor is not None:
             os.close(descriptor)
         yield
@@ -47,7 +49,7 @@ def kept_pid(store: Path | None) -> Iterator[None]:
         with contextlib.suppress(OSError):
             os.fchmod(descriptor, _OWNER_ONLY)
             os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()}\n".encode())
+            os.write(descriptor, b"%d\n%s\n" % (os.getpid(), _VACUUMS))
         yield
     finally:
         with contextlib.suppress(OSError):
@@ -57,13 +59,23 @@ def kept_pid(store: Path | None) -> Iterator[None]:
 
 def serving_pid(store: Path) -> int | None:
     """The process that serves the store; None if there is none, or it cannot be known."""
+    first = _lines(store)[:1]
+    return int(first[0]) if first and first[0].isdigit() else None
+
+
+def can_vacuum(store: Path) -> bool:
+    """Whether the process that serves the store expects SIGUSR1."""
+    return _VACUUMS in _lines(store)[1:]
+
+
+def _lines(store: Path) -> list[bytes]:
+    """The file's, of a process that lives."""
     try:
         with pid_file(store).open("rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                content = file.read(32).strip()
-                return int(content) if content.isdigit() else None
-            return None  # the process that wrote it has ended
+                return file.read(64).split()
     except OSError:
-        return None
+        pass
+    return []

@@ -1,10 +1,10 @@
 """The process around the application: the socket, uvicorn, the signals.
 
-Below: application, connection, reloading, pid_file. The gateway handles the signals itself: stock uvicorn with
-sse-starlette cuts every stream at SIGTERM and then dies by the signal. Here SIGTERM and SIGINT let runs end
+Below: application, connection, reloading, vacuuming, pid_file. The gateway handles the signals itself: stock uvicorn
+with sse-starlette cuts every stream at SIGTERM and then dies by the signal. Here SIGTERM and SIGINT let runs end
 (server.drain_seconds, then they are cancelled), the streams end with their runs, and the exit code is 0. A second
 signal ends the process at once. SIGHUP reads the configuration file again; if it comes because the terminal was closed,
-it ends the process as SIGTERM does.
+it ends the process as SIGTERM does. SIGUSR1 rewrites the store.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from gateway.logs import Redaction, add_to_lines
 from gateway.server.connection import Connection
 from gateway.server.pid_file import kept_pid
 from gateway.server.reloading import Reloading
+from gateway.server.vacuuming import Vacuuming
 from gateway.settings import Flags, Settings, store_file
 from gateway.telemetry.export import open_tracer
 
@@ -95,13 +96,14 @@ async def _serve(
     server = _Server(config)
     async with application.lifespan():
         store = store_file(application.settings, application.parts)
-        reloading = Reloading(application, flags, store)
+        reloading, vacuuming = Reloading(application, flags, store), Vacuuming(application, store)
         try:
-            with _signals(application, server, reloading), kept_pid(store):
+            with _signals(application, server, reloading, vacuuming), kept_pid(store):
                 server.on_listening = on_listening
                 await server.serve([listener])
         finally:
             await reloading.close()
+            await vacuuming.close()
 
 
 class _Server(uvicorn.Server):
@@ -132,7 +134,9 @@ def _spare_the_collector() -> None:
 
 
 @contextlib.contextmanager
-def _signals(application: Application, server: uvicorn.Server, reloading: Reloading) -> Iterator[None]:
+def _signals(
+    application: Application, server: uvicorn.Server, reloading: Reloading, vacuuming: Vacuuming
+) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
 
@@ -158,15 +162,20 @@ def _signals(application: Application, server: uvicorn.Server, reloading: Reload
         elif not stopping:
             reloading.ask()
 
+    def on_vacuum() -> None:
+        if not stopping:
+            vacuuming.ask()
+
     # A process that ignores the signal (nohup) is meant to outlive its terminal.
     has_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, on_signal, each.name)
     loop.add_signal_handler(signal.SIGHUP, on_hang_up)
+    loop.add_signal_handler(signal.SIGUSR1, on_vacuum)
     try:
         yield
     finally:
-        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
             loop.remove_signal_handler(each)
 
 

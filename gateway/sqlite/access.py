@@ -24,6 +24,7 @@ from gateway.sqlite.group_commit import GroupCommit
 from gateway.sqlite.held_file import BusyStoreError, HoldTimes, Patience
 from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.sqlite.writes import RunLog
+from gateway.store import Vacuumed
 
 Result = TypeVar("Result")
 
@@ -136,6 +137,18 @@ class StoreAccess:
         if self._commits is None:
             raise StoreError("the store is not open")
         return self._commits.append(log, first, records)
+
+    async def vacuum(self) -> Vacuumed:
+        """As Store.vacuum."""
+        database, commits = self._database, self._commits
+        if database is None or commits is None:
+            raise StoreError("the store is not open")
+        if database.path is None:
+            return Vacuumed(0.0, 0, 0)
+        database.watch.check()
+        before = database.path.stat().st_size
+        seconds = await asyncio.shield(commits.vacuum())
+        return Vacuumed(seconds, before, database.path.stat().st_size)
 
     def stop_waiting(self) -> None:
         """As GroupCommit has it."""

@@ -77,6 +77,13 @@ class Erasures:
         if self._is_rebuilding and self._interrupting is None:
             self._interrupt()
 
+    def rewritten(self) -> None:
+        """The whole file was rewritten: what was deleted is in the log at most."""
+        self._looking.cancel()
+        self._is_stale = False
+        if self._emptying is None:
+            self._empty_in(self._times.empty_seconds)
+
     def close(self) -> None:
         """To be called when nothing is running. Closing the connections empties the log."""
         for timer in (self._emptying, self._looking, self._interrupting):

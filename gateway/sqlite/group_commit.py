@@ -32,8 +32,9 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from gateway.clock import Kept
-from gateway.errors import StoreError
+from gateway.errors import StoreError, StoreFullError
 from gateway.records import EventRecords
+from gateway.sqlite.database import store_error
 from gateway.sqlite.disk_pace import DiskPace
 from gateway.sqlite.erasure import USUAL_TIMES, Erasures, ErasureTimes, Job
 from gateway.sqlite.file_watch import FileWatch
@@ -58,6 +59,11 @@ _MOST_CORRECTION = 4
 _FIRST_AGAIN_SECONDS = 0.001
 _LAST_AGAIN_SECONDS = 0.050
 _HELD = "the store is busy: another program holds its file"
+_ENDING = "the gateway ends; the store's file is as it was"
+_NO_ROOM = (
+    "there is no room to rewrite the store's file, which is as it was: it takes the file's size beside it, and again in"
+    " the folder for temporary files"
+)
 _REWRITTEN = "the store's file is being rewritten; try again in a moment"
 
 
@@ -96,6 +102,7 @@ class GroupCommit:
         self._monotonic = monotonic
         self._hold: Hold | None = None
         self._again: asyncio.TimerHandle | None = None
+        self._vacuum: asyncio.Future[float] | None = None  # it is wanted, and has not begun
         self._pending: Batch = []
         self._group: EventGroup | None = None
         self._scheduled = False
@@ -145,6 +152,15 @@ class GroupCommit:
         if self._erasures is not None:
             self._erasures.note()
 
+    def vacuum(self) -> asyncio.Future[float]:
+        """Rewrite the whole file as soon as the thread is free. Gives for how long nothing could be written, in
+        seconds; runs wait as long as it takes. The future fails with a StoreError if nothing was done.
+        """
+        if self._vacuum is None:
+            self._vacuum = self._loop.create_future()
+            self._hurry()
+        return self._vacuum
+
     @property
     def refuses(self) -> bool:
         """Whether the file has been held for so long that new writes give up at once."""
@@ -156,6 +172,7 @@ class GroupCommit:
         if self._hold is not None:
             self._hold.hurry()
             self._give_up(self._hold)
+            self._interrupt(self._hold)
 
     async def close(self) -> None:
         """Write what is queued, as far as the file is not held, and end the thread."""
@@ -188,7 +205,7 @@ class GroupCommit:
 
     def _commit(self) -> None:
         self._scheduled = False
-        if self._with_thread:
+        if self._with_thread or (self._vacuum is not None and self._begin_vacuum(self._vacuum)):
             return
         batch = self._pending
         if not batch and self._hold is None:
@@ -222,7 +239,7 @@ class GroupCommit:
         self._report(batch, outcomes)
         if self._has_log and self._log_pages >= self._checkpoint_pages:
             self._send(self._checkpoint_there)
-        elif self._pending:
+        elif self._pending or self._vacuum is not None:
             self._commit()
 
     def _report(self, batch: Batch, outcomes: list[Any]) -> None:
@@ -262,6 +279,7 @@ class GroupCommit:
             self._commit()
         elif hold is not None:
             self._give_up(hold)
+            self._interrupt(hold)  # again and again: before the statement it has no effect
         if hold is not None and self._hold is hold:
             waited = min(2 * waited, _LAST_AGAIN_SECONDS)
             self._again = self._loop.call_later(waited, self._try_again, waited)
@@ -292,6 +310,32 @@ class GroupCommit:
         if hold is not None and hold.is_told:
             seconds = round(self._monotonic() - hold.since, 1)
             logger.info("the store's file is held no more", extra={"seconds": seconds})
+
+    def _begin_vacuum(self, wanted: asyncio.Future[float]) -> bool:
+        """False: it cannot be done now, and `wanted` says why."""
+        self._vacuum = None
+        if self._hold is not None or self._hold_times is NO_TIME:
+            wanted.set_exception(StoreError(_ENDING) if self._hold is None else self._hold.error())
+            return False
+        self._hold_on(Hold(self._monotonic(), self._hold_times, _REWRITTEN, is_own=True))
+        self._send(partial(self._vacuum_there, wanted, time.monotonic()))
+        return True
+
+    def _interrupt(self, hold: Hold) -> None:
+        """End the rewriting if nobody may wait for it."""
+        if hold.is_own and self._hold_times is NO_TIME:
+            self._transactions.connection.interrupt()
+
+    def _vacuumed(self, wanted: asyncio.Future[float], begun: float, error: StoreError | None) -> None:
+        self._let_go()
+        self._log_begins = True
+        if error is not None:
+            wanted.set_exception(error)
+        else:
+            if self._erasures is not None:
+                self._erasures.rewritten()
+            wanted.set_result(time.monotonic() - begun)
+        self._commit()
 
     def _lose(self, group: EventGroup) -> None:
         lost = set(group.runs)
@@ -356,6 +400,15 @@ class GroupCommit:
         self._log_begins = True
         return self._commit
 
+    def _vacuum_there(self, wanted: asyncio.Future[float], begun: float) -> Callable[[], None]:
+        error = None
+        try:
+            self._transactions.vacuum()
+            self._transactions.empty_log()
+        except sqlite3.Error as failure:
+            error = _vacuum_error(failure)
+        return partial(self._vacuumed, wanted, begun, error)
+
     def _lend(self, job: Job) -> bool:
         """Run a job on the thread if it may restart the log; False while the thread is busy."""
         if self._with_thread:
@@ -367,6 +420,13 @@ class GroupCommit:
         self._log_begins = True
         conclude()
         self._commit()
+
+
+def _vacuum_error(error: sqlite3.Error) -> StoreError:
+    if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+        return StoreError(_ENDING)
+    mapped = store_error(error)
+    return StoreFullError(_NO_ROOM) if isinstance(mapped, StoreFullError) else mapped
 
 
 def _nothing(connection: sqlite3.Connection) -> None:

@@ -52,11 +52,10 @@ class Hold:
     def hurry(self) -> None:
         """Nothing waits any longer."""
         self._times = NO_TIME
-        self.is_own = False
 
     def refuses(self, patience: Patience, now: float) -> bool:
         """Whether a write of that patience gives up."""
-        long_seconds = math.inf if self.is_own else self._times.long_seconds
+        long_seconds = math.inf if self.is_own and self._times is not NO_TIME else self._times.long_seconds
         return now - self.since >= (0.0, self._times.short_seconds, long_seconds)[patience]
 
     def error(self) -> BusyStoreError:

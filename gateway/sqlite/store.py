@@ -57,6 +57,7 @@ from gateway.store import (
     ThreadChange,
     ThreadSummary,
     ThreadVersion,
+    Vacuumed,
     VersionContent,
 )
 
@@ -105,6 +106,9 @@ class SqliteStore:
 
     async def check(self) -> None:
         await self._access.check()
+
+    async def vacuum(self) -> Vacuumed:
+        return await self._access.vacuum()
 
     def stop_waiting(self) -> None:
         self._access.stop_waiting()

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from gateway.server.outcome import outcome_file
 from gateway.server.pid_file import pid_file, serving_pid
-from gateway.server.reload_outcome import outcome_file
 from gateway.settings import Flags, load_settings, needing_restart
 from tests.running_gateway import (
     DEADLINE_SECONDS,
@@ -222,10 +222,10 @@ async def test_the_command_finds_the_process_by_its_store(tmp_path: Path) -> Non
         code, output = await reload_command(tmp_path)
         assert (code, f"process {gateway.process.pid} took over the agents of its file" in output) == (0, True)
         assert await agent_ids(gateway) == ["a", "b"]
-        assert stat.S_IMODE(outcome_file(store).stat().st_mode) == 0o600
+        assert stat.S_IMODE(outcome_file(store, "reload").stat().st_mode) == 0o600
         assert await gateway.signal(signal.SIGTERM) == 0
     assert not pid_file(store).exists()
-    assert not outcome_file(store).exists()
+    assert not outcome_file(store, "reload").exists()
     code, output = await reload_command(tmp_path)
     assert (code, "no gateway serves the store" in output) == (1, True)
 

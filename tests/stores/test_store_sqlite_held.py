@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import sqlite3
+import threading
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
@@ -17,11 +18,13 @@ from gateway.sqlite.address import Address
 from gateway.sqlite.database import Database
 from gateway.sqlite.file_watch import FileWatch
 from gateway.sqlite.group_commit import GroupCommit
+from gateway.sqlite.held_file import Patience
 from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.store import Store, StoreEnvironment, ThreadChange
 from gateway.stores.sqlite import STORE
 from tests.movable_clock import MovableClock
 from tests.stored_samples import (
+    DEADLINE_SECONDS,
     OWNER,
     begin,
     ended,
@@ -33,6 +36,7 @@ from tests.stored_samples import (
     thread,
     within,
 )
+from tests.waiting import until
 
 BUSY = "the store is busy: another program holds its file"
 
@@ -56,6 +60,17 @@ def held(folder: Path) -> Generator[sqlite3.Connection]:
     with sqlite_file(folder) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield connection
+
+
+@contextlib.asynccontextmanager
+async def opened(folder: Path, clock: MovableClock) -> AsyncGenerator[tuple[Database, GroupCommit]]:
+    """The file and its writer, without the store around it."""
+    database = await asyncio.to_thread(Database, Address(folder / "gateway.db"))
+    turns = WorkerTurns(asyncio.get_running_loop())
+    commits = GroupCommit(database.writer, turns, lambda lost: None, database.reserve, monotonic=clock.monotonic)
+    yield database, commits
+    await within(commits.close())
+    await asyncio.to_thread(database.close)
 
 
 async def refused(work: object) -> StoreError:
@@ -200,33 +215,27 @@ async def test_a_program_that_comes_in_between_doubles_nothing_and_loses_nothing
     tmp_path: Path, clock: MovableClock
 ) -> None:
     """A batch that fails is tried write by write: another program may take the file after the first."""
-    database = await asyncio.to_thread(Database, Address(tmp_path / "gateway.db"))
-    turns = WorkerTurns(asyncio.get_running_loop())
-    commits = GroupCommit(database.writer, turns, lambda lost: None, database.reserve, monotonic=clock.monotonic)
-    await within(commits.submit(note))  # the first commit is the thread's
     begins = 0
+    async with opened(tmp_path, clock) as (database, commits):
+        await within(commits.submit(note))  # the first commit is the thread's
 
-    def count_begins(statement: str) -> None:
-        nonlocal begins
-        begins += statement == "BEGIN IMMEDIATE"
-        if begins == 3:  # the batch's, its first write's, and now its second write's
-            database.writer.set_trace_callback(None)
-            other.execute("BEGIN IMMEDIATE")
+        def count_begins(statement: str) -> None:
+            nonlocal begins
+            begins += statement == "BEGIN IMMEDIATE"
+            if begins == 3:  # the batch's, its first write's, and now its second write's
+                database.writer.set_trace_callback(None)
+                other.execute("BEGIN IMMEDIATE")
 
-    with sqlite_file(tmp_path) as other:
-        database.writer.set_trace_callback(count_begins)
-        first = commits.submit(note)
-        failing = commits.submit(fail)
-        last = commits.submit(note)
-        await within(first)
-        await tries()
-        assert (failing.done(), last.done()) == (False, False)
-        other.execute("COMMIT")
-        assert isinstance(await refused(failing), StoreError)
-        await within(last)
-        assert other.execute("SELECT count(*) FROM write_probe").fetchone() == (3,)
-    await within(commits.close())
-    await asyncio.to_thread(database.close)
+        with sqlite_file(tmp_path) as other:
+            database.writer.set_trace_callback(count_begins)
+            first, failing, last = commits.submit(note), commits.submit(fail), commits.submit(note)
+            await within(first)
+            await tries()
+            assert (failing.done(), last.done()) == (False, False)
+            other.execute("COMMIT")
+            assert isinstance(await refused(failing), StoreError)
+            await within(last)
+            assert other.execute("SELECT count(*) FROM write_probe").fetchone() == (3,)
 
 
 def note(connection: sqlite3.Connection) -> None:
@@ -235,6 +244,98 @@ def note(connection: sqlite3.Connection) -> None:
 
 def fail(_: sqlite3.Connection) -> None:
     raise sqlite3.IntegrityError("no")
+
+
+# --- it is rewritten
+
+
+async def deleted_much(store: Store) -> None:
+    await begin(store)
+    for number in range(300):
+        await begin(store, f"x{number}", f"x{number}")
+        await within(store.append_events(OWNER, f"x{number}", 1, records(1, 100)))
+    for number in range(300):
+        await within(store.delete_thread(OWNER, f"x{number}"))
+
+
+async def test_a_rewritten_file_is_small_and_what_runs_say_meanwhile_waits(store: Store, tmp_path: Path) -> None:
+    await deleted_much(store)
+    rewriting = asyncio.ensure_future(store.vacuum())
+    await asyncio.sleep(0)
+    appended = store.append_events(OWNER, "r1", 1, records(1, 2))
+    await within(store.check())
+    done = await within(rewriting)
+    await within(appended)
+    assert done.after == (tmp_path / "gateway.db").stat().st_size
+    assert done.after < done.before / 2
+    assert done.seconds > 0
+    assert await logged(store) == numbered(2)
+    assert await within(store.load_thread(OWNER, "t1")) == thread()
+    with sqlite_file(tmp_path) as other:
+        assert other.execute("PRAGMA freelist_count").fetchone() == (0,)
+
+
+@contextlib.contextmanager
+def long_statement(connection: sqlite3.Connection) -> Generator[threading.Event]:
+    """The connection's next long statement stands still until the block is left; the event says that it has begun.
+
+    The handler stays: to take it away would wait for the statement, with the interpreter that the handler needs.
+    """
+    begun, over = threading.Event(), threading.Event()
+
+    def stand_still() -> int:
+        begun.set()
+        over.wait(DEADLINE_SECONDS)
+        return 0
+
+    connection.set_progress_handler(stand_still, 100)
+    try:
+        yield begun
+    finally:
+        over.set()
+
+
+async def test_runs_wait_for_the_rewriting_as_long_as_it_takes_and_new_writes_give_up(
+    tmp_path: Path, clock: MovableClock
+) -> None:
+    async with opened(tmp_path, clock) as (database, commits):
+        with long_statement(database.writer) as begun:
+            rewriting = commits.vacuum()
+            await until(begun.is_set)
+            patient = commits.submit(note, patience=Patience.LONG)
+            fresh = commits.submit(note)
+            await clock.advance(1000)
+            error = await refused(fresh)
+            assert (error.code, error.message) == (
+                "store_unavailable",
+                "the store's file is being rewritten; try again in a moment",
+            )
+            await tries()
+            assert not patient.done()
+        await within(patient)
+        assert await within(rewriting) > 0
+
+
+async def test_a_store_that_closes_interrupts_the_rewriting(tmp_path: Path, clock: MovableClock) -> None:
+    async with opened(tmp_path, clock) as (database, commits):
+        with long_statement(database.writer) as begun:
+            rewriting = commits.vacuum()
+            await until(begun.is_set)
+            commits.stop_waiting()
+        assert (await refused(rewriting)).message == "the gateway ends; the store's file is as it was"
+        assert (await refused(commits.vacuum())).message == "the gateway ends; the store's file is as it was"
+        await within(commits.submit(note))
+
+
+async def test_nothing_is_rewritten_while_another_program_holds_the_file(store: Store, tmp_path: Path) -> None:
+    await begin(store)
+    with held(tmp_path):
+        assert (await refused(store.vacuum())).message == BUSY
+        appended = store.append_events(OWNER, "r1", 1, records(1, 1))
+        await tries()
+        assert (await refused(store.vacuum())).message == BUSY
+    await within(appended)
+    await within(store.vacuum())
 
 
 # --- the file was taken away

@@ -1,6 +1,6 @@
-"""The outcome of the last reload: a file beside the store, for which `agui-gateway reload` waits.
+"""What came of what the process was asked for: a file beside the store, for which the command that asked waits.
 
-Above: reloading, which writes it; the command line, which reads it. The file is replaced as a whole, so that nobody
+Above: asked_work, which writes it; the command line, which reads it. The file is replaced as a whole, so that nobody
 reads half of it.
 """
 
@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gateway.sqlite.private_files import OWNER_ONLY
+from gateway.store import Vacuumed
 
 logger = logging.getLogger(__name__)
 
@@ -23,9 +24,9 @@ _LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class ReloadOutcome:
-    """`began`: when the file began to be read, in Unix seconds. `accepted`: the agents of the file were taken over;
-    else nothing has changed. `lines` say what changed, or why nothing did, for the operator.
+class Outcome:
+    """`began`: when the work began, in Unix seconds. `accepted`: it was done; else nothing has changed. `lines` say
+    what changed, or why nothing did, for the operator.
     """
 
     began: float
@@ -39,13 +40,25 @@ def accepted_lines(changes: Mapping[str, Sequence[str]], restart: Sequence[str])
     return [*lines, f"a restart is needed for: {', '.join(restart)}"] if restart else lines
 
 
-def outcome_file(store: Path) -> Path:
+def vacuumed_lines(done: Vacuumed) -> list[str]:
+    """What a rewriting did, for the operator."""
+    return [
+        f"nothing was written for {done.seconds:.1f} seconds; no run was ended",
+        f"{_megabytes(done.before)} before, {_megabytes(done.after)} after",
+    ]
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def outcome_file(store: Path, command: str) -> Path:
     """The file beside that of the store: `gateway.reload` beside `gateway.db`."""
-    file = store.with_suffix(".reload")
-    return file if file != store else store.with_name(f"{store.name}.reload")
+    file = store.with_suffix(f".{command}")
+    return file if file != store else store.with_name(f"{store.name}.{command}")
 
 
-def write_outcome(file: Path, outcome: ReloadOutcome) -> None:
+def write_outcome(file: Path, outcome: Outcome) -> None:
     """Replace the file. A failure is only logged: the reload itself is over."""
     fresh = file.with_name(f"{file.name}.new")
     try:
@@ -53,21 +66,19 @@ def write_outcome(file: Path, outcome: ReloadOutcome) -> None:
             json.dump(asdict(outcome), opened)
         fresh.replace(file)
     except OSError as error:
-        logger.warning("'agui-gateway reload' will not hear what came of this", extra={"cause": error.strerror})
+        logger.warning("the command that asked for this will not hear what came of it", extra={"cause": error.strerror})
         with contextlib.suppress(OSError):
             fresh.unlink()
 
 
 def forget_outcome(file: Path) -> None:
-    """The process ends: nobody else's reload is told by it."""
+    """The process ends: nobody else's command is told by it."""
     with contextlib.suppress(OSError):
         file.unlink()
 
 
-def wait_for_outcome(
-    file: Path, *, asked: float, seconds: float, is_serving: Callable[[], bool]
-) -> ReloadOutcome | None:
-    """The outcome of a reading that began when it was asked for, or later; None where there is none within the time, or
+def wait_for_outcome(file: Path, *, asked: float, seconds: float, is_serving: Callable[[], bool]) -> Outcome | None:
+    """The outcome of work that began when it was asked for, or later; None where there is none within the time, or
     where the process does not serve any more.
     """
     latest = time.monotonic() + seconds
@@ -80,8 +91,8 @@ def wait_for_outcome(
         time.sleep(_LOOK_SECONDS)
 
 
-def _read_outcome(file: Path) -> ReloadOutcome | None:
+def _read_outcome(file: Path) -> Outcome | None:
     try:
-        return ReloadOutcome(**json.loads(file.read_text("utf-8")))
+        return Outcome(**json.loads(file.read_text("utf-8")))
     except (OSError, ValueError, TypeError):  # there is none yet, or it is another version's
         return None
