@@ -340,6 +340,46 @@ def test_what_is_wrong_is_named_with_line_and_field(text: str, problem: str) -> 
         ),
         ("id: a\nmodel: {model_provider: demo, region: [x]}", "agents[0].model.region: must be text"),
         (
+            "id: a\nmodel: {model_provider: demo, base_url: x}",
+            "agents[0].model.base_url: is not a known key; did you mean 'endpoint'?",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo, api_key: x}",
+            "agents[0].model.api_key: is not a known key; did you mean"
+            " 'credential: {openai_api_key: \"${env:OPENAI_API_KEY}\"}'?",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo, provider: x}",
+            "agents[0].model.provider: is not a known key; did you mean 'model_provider'?",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo, model: m}",
+            "agents[0].model.model: is not a known key; did you mean 'model_id'?",
+        ),
+        (
+            "id: a\nprovider: demo\nmodel: {model_provider: demo}",
+            "agents[0].provider: is not a known key; did you mean 'model.model_provider'?",
+        ),
+        (
+            "id: a\nmodel: gpt-4o",
+            "agents[0].model: must be a mapping of keys to values, not 'gpt-4o'; write"
+            " 'model: {model_provider: openai/v1/chat/completions, model_id: gpt-4o}'",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo, credential: sk-secret}",
+            "agents[0].model.credential: must be a mapping of keys to values, not this text; write"
+            " 'credential: {openai_api_key: \"${env:OPENAI_API_KEY}\"}'",
+        ),
+        (
+            "id: a\nmodel: {model_provider: ollama, model_id: m}",
+            "no model provider is called 'ollama'; did you mean 'openai/v1/chat/completions' with 'endpoint:"
+            " http://127.0.0.1:11434/v1'?; there are: ",
+        ),
+        (
+            "id: a\nmodel: {model_provider: demo}\ntools: [{type: McpTool}]",
+            "agents[0].tools[0].type: no tool type is called 'McpTool'; did you mean 'McpServer'?; there are: ",
+        ),
+        (
             "id: a\nmodel: {model_provider: demo}\ntools: [{type: PythonTol}]",
             "agents[0].tools[0].type: no tool type is called 'PythonTol'; did you mean 'PythonTool'?",
         ),

@@ -15,6 +15,7 @@ from gateway.access.origins import origin_problem
 from gateway.configuration.file import FieldPath, FieldProblem, below, did_you_mean, spell_path
 from gateway.configuration.key_checks import key_problems, unknown_agent
 from gateway.configuration.known_parts import KnownParts, provider_name, scheme
+from gateway.configuration.known_words import name_for
 from gateway.configuration.sections import (
     AgentSection,
     ConfigurationSection,
@@ -169,7 +170,9 @@ def _url_problems(
 def _part_problems(name: str, known: Mapping[str, object], what: str) -> Iterator[FieldProblem]:
     if name not in known:
         there_are = f"there are: {', '.join(sorted(known)) or 'none'}"
-        yield (), f"no {what} is called {name!r}{did_you_mean(name, list(known))}; {there_are}"
+        word = name_for(name, what)
+        near = did_you_mean(name, list(known)) if word is None else f"; did you mean '{word}'?"
+        yield (), f"no {what} is called {name!r}{near}; {there_are}"
 
 
 def _not_unique(path: FieldPath, key: str, names: Sequence[str | None]) -> Iterator[FieldProblem]:

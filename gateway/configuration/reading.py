@@ -1,6 +1,7 @@
 """Reads a configuration file into its sections, and words its problems for the operator.
 
-Below: sections, file. Above: checks, settings. pydantic validates the sections; its own messages are never shown.
+Below: sections, file, known_words. Above: checks, settings. pydantic validates the sections; its own messages are never
+shown.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gateway.configuration.file import ConfigurationText, FieldPath, did_you_mean, spell_path
+from gateway.configuration.known_words import credential_for, key_for, model_for
 from gateway.configuration.sections import MINIMUM_KEY_LENGTH, ConfigurationSection
 
 
@@ -142,11 +144,13 @@ def _message(text: ConfigurationText, sections: type[ConfigurationSection], deta
         case "model_type" | "model_attributes_type" if is_protocol:
             return f"must be a mapping of keys to values, or false, not {shown}"
         case "extra_forbidden":
+            known = _known_keys(path[:-1], sections)
+            if (word := key_for(str(path[-1]), known, _credential(text, path[:-1]))) is not None:
+                return f"is not a known key; did you mean '{word}'?"
             if places := _places_of(path, sections):
                 return (
                     f"is not a known key here; did you mean {' or '.join(repr(spell_path(place)) for place in places)}?"
                 )
-            known = _known_keys(path[:-1], sections)
             near = did_you_mean(str(path[-1]), known) or f"; the keys here are: {', '.join(known)}"
             return f"is not a known key{near}"
         case "literal_error":
@@ -166,7 +170,25 @@ def _message(text: ConfigurationText, sections: type[ConfigurationSection], deta
         case _ if kind in _LIMITS:
             return f"{shown} {_LIMITS[kind].format(**context)}"
         case _:
-            return f"{_NEEDED.get(kind, 'must be something else')}, not {shown}"
+            return f"{_NEEDED.get(kind, 'must be something else')}, not {shown}{_instead(text, path, value, shown)}"
+
+
+def _instead(text: ConfigurationText, path: FieldPath, value: object, shown: str) -> str:
+    """What is right where a text stands in a model's place, or a credential's."""
+    if isinstance(value, str) and path[-1] == "credential":
+        return f"; write '{_credential(text, path[:-1])}'"
+    if isinstance(value, str) and path[-1] == "model" and shown == repr(value):
+        return f"; write '{model_for(value)}'"
+    return ""
+
+
+def _credential(text: ConfigurationText, path: FieldPath) -> str:
+    """How the model at `path` is given its key."""
+    value: Any = text.values
+    for part in path:
+        value = value[part]
+    provider = value.get("model_provider") if isinstance(value, dict) else None
+    return credential_for(provider, is_file=text.places.get(()) != "body")
 
 
 def _known_keys(path: FieldPath, sections: type[ConfigurationSection]) -> list[str]:
