@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from gateway.agent import ABSENT, AgentInput
 from gateway.frozen import replace
-from gateway.messages import Message
+from gateway.messages import Message, answered_calls
 from gateway.runs.endings import input_digest
 from gateway.store import RunRecord, RunStatus, Store, Thread
 
@@ -36,9 +36,18 @@ async def is_second_try(
     """Whether the input is that of the run that failed last on the thread. `digest` is the input's, where it is known
     (see endings.input_digest).
     """
-    if not may_be_second_try(given) or (last := await failed_before(store, thread)) is None:
+    if thread is None or not may_be_second_try(given) or (last := await failed_before(store, thread)) is None:
         return False
-    return last.agent_id == agent_id and last.input_digest == (digest or input_digest(given))
+    same = last.agent_id == agent_id and last.input_digest == (digest or input_digest(given))
+    return same and _has_taken_in(thread, given)
+
+
+def _has_taken_in(thread: Thread, given: AgentInput) -> bool:
+    """Whether the input's results and answers came into the thread: a run that failed before its turn left them out."""
+    asked = {item.interrupt.id for item in thread.interrupts}
+    if any(answer.interrupt_id in asked for answer in given.answers):
+        return False
+    return answered_calls(given.messages) <= answered_calls(thread.messages)
 
 
 def as_second_try(given: AgentInput, stored: Sequence[Message], *, is_whole: bool) -> AgentInput:

@@ -97,6 +97,8 @@ async def ended_over_responses(client: GatewayClient, response_id: str) -> None:
     response = await asked(client, "GET", f"/v1/responses/{response_id}")
     assert response["status"] == "failed"
     assert "restarted" in response["error"]["message"]
+    items = await asked(client, "GET", f"/v1/responses/{response_id}/input_items")
+    assert len(items["data"]) == 1, "its own message"
 
 
 async def over_agent_api(client: GatewayClient, text: str) -> str:

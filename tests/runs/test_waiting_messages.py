@@ -7,14 +7,26 @@ from functools import partial
 
 import pytest
 
-from gateway.agent import InterruptAnswer
+from gateway.agent import AgentInput, InterruptAnswer
 from gateway.agents.open_agent import OpenAgent
-from gateway.events import Cancelled, Interrupt, OpenInterrupt, RunFailed, RunFinished, RunStarted, TextDelta
+from gateway.events import (
+    Cancelled,
+    Interrupt,
+    Interrupted,
+    OpenInterrupt,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+)
 from gateway.frozen import replace
 from gateway.history.recognition import common_beginning
-from gateway.messages import Message, TextBlock, ToolCall, ToolResult
+from gateway.messages import JsonObject, Message, TextBlock, ToolCall, ToolResult, answered_calls
 from gateway.protocol.input_cache import known_and_new
+from gateway.runs.endings import input_digest
 from gateway.store import RunRecord, RunStatus, Thread
+from gateway.tool import ToolContext
+from tests.loop_runs import FunctionTool
 from tests.runner_scene import (
     HANGS,
     OWNER,
@@ -230,6 +242,44 @@ async def test_a_question_stays_open_behind_which_a_message_waited() -> None:
         kept = await scene.store.load_thread(OWNER, "t")
         assert kept is not None
         assert (kept.messages[-1].text, kept.interrupts, kept.paused) == ("two", (asked,), True)
+
+
+async def test_a_result_that_waited_is_taken_in_when_its_request_comes_again() -> None:
+    async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
+        asks = Message("m1", "assistant", (ToolCall("c1", "pick", "{}"),), turn_id="turn-1")
+        await scene.store.create_thread(thread(user("one"), asks), {})
+        told = Message("told", "tool", (ToolResult("c1", (TextBlock("red"),)),))
+        given = AgentInput("t", "again", (told, user("two")), history="append")
+        await scene.store.queue_run(record("r", input_digest=input_digest(given)), [user("two")])
+        await scene.runner.driver.recover()
+        await read(await scene.start("a", given))
+        await scene.until_idle()
+        kept = await scene.store.load_thread(OWNER, "t")
+        assert kept is not None
+        assert answered_calls(kept.messages) == {"c1"}
+        assert [each.text for each in kept.messages].count("two") == 1
+
+
+async def test_an_answer_that_waited_is_applied_when_its_request_comes_again() -> None:
+    ran: list[str] = []
+
+    async def refund(arguments: JsonObject, context: ToolContext) -> str:
+        ran.append(context.call_id)
+        return "refunded"
+
+    asks = [[{"tool": "refund", "id": "c1"}], [{"text": "done"}]]
+    async with runner_scene(agent_of("a", asks, (FunctionTool("refund", refund), "always"))) as scene:
+        asked = end_of(await read(await scene.start("a", question("one", run_id="one"))))
+        assert isinstance(asked, RunFinished)
+        assert isinstance(asked.outcome, Interrupted)
+        yes = InterruptAnswer(asked.outcome.interrupts[0].id, "resolved", approved=True)
+        given = question("two", run_id="again", answers=(yes,), history="append")
+        await scene.until_idle()
+        await scene.store.queue_run(record("r", input_digest=input_digest(given)), given.messages)
+        await scene.runner.driver.recover()
+        assert ran == []
+        await read(await scene.start("a", given))
+        assert len(ran) == 1
 
 
 async def test_what_waits_goes_with_its_thread() -> None:
