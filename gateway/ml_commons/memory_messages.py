@@ -19,9 +19,10 @@ from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.frozen import replace
 from gateway.messages import ContentBlock, JsonObject, JsonValue, MediaBlock, Message, TextBlock
 from gateway.ml_commons.agent_input import read_messages
-from gateway.ml_commons.content import media_kind, written_call, written_source
+from gateway.ml_commons.content import is_block, media_kind, written_call, written_source
 from gateway.ml_commons.memory_documents import CONVERSATIONAL, SESSION, Place, namespaced, new_session
 from gateway.ml_commons.memory_kinds import SESSIONS, WORKING
+from gateway.records import dump_json
 from gateway.store import ThreadSummary
 from gateway.wire.merge_patch import merge_patch
 
@@ -32,6 +33,9 @@ MESSAGE: Final = "message"
 _TEXT: Final = "text"
 _SAID: Final = "working_memory"
 """The member of a message's metadata that has what its sender said of it beside its words."""
+
+_SENT: Final = "content"
+"""The member beside it that has the content as it was sent, where its blocks are no content blocks of ours."""
 
 _SEARCHED_CHARACTERS: Final = 8_000
 _SEARCHED_BLOCKS: Final = 50
@@ -127,7 +131,11 @@ def posted_messages(fields: Fields) -> PostedMessages | None:
     namespace = said.get("namespace", {})
     session_id = namespace.pop(SESSION, None)
     fields.check()
-    return PostedMessages(session_id, namespace, tuple(_with_said(each, said) for each in read_messages(items)))
+    read: list[Message] = []
+    for pointer, item in items:
+        typed, sent = _typed(item)
+        read += (_with_said(each, {**said, _SENT: sent}) for each in read_messages([(pointer, typed)]))
+    return PostedMessages(session_id, namespace, tuple(read))
 
 
 def _posted_items(fields: Fields) -> Sequence[tuple[str, JsonValue]]:
@@ -158,9 +166,10 @@ def changed_message(message: Message, document: JsonObject, body: JsonObject) ->
     said = {**before, **{name: labels.get(name, {}) for name in changed}, _CREATED: document[_CREATED]}
     fields.check()
     if (sent := _sent_message(body)) is None:
-        return _with_said(message, {**said, _UPDATED: document[_UPDATED]})
-    pointer, _ = sent
-    read = read_messages([sent])
+        return _with_said(message, {**said, _SENT: _sent_content(message), _UPDATED: document[_UPDATED]})
+    pointer, item = sent
+    typed, said[_SENT] = _typed(item)
+    read = read_messages([(pointer, typed)])
     if message.turn_id is not None:
         raise _unchangeable(pointer, "what an agent or its tools said cannot be changed; delete it instead")
     if len(read) != 1 or read[0].role != message.role:
@@ -208,14 +217,15 @@ def _content(message: Message) -> Sequence[ContentBlock]:
 
 
 def _as_sent(message: Message) -> JsonObject:
-    """The message as requests have it."""
+    """The message as requests have it, and as it was sent where its content had another form."""
 
     def written(block: TextBlock | MediaBlock) -> JsonObject:
         if isinstance(block, TextBlock):
             return {"type": "text", "text": block.text}
         return {"type": media_kind(block), "source": written_source(block.source)}
 
-    return _written(message, written)
+    shown, sent = _written(message, written), _sent_content(message)
+    return shown if sent is None else {**shown, "content": sent}
 
 
 def _as_stored(message: Message) -> JsonObject:
@@ -240,6 +250,40 @@ def _written(message: Message, write: Callable[[TextBlock | MediaBlock], JsonObj
     if (result := message.tool_result) is not None:
         written["toolCallId"] = result.call_id
     return written
+
+
+# --- content of other forms, such as Strands' and Bedrock's
+
+
+def _typed(item: JsonValue) -> tuple[JsonValue, list[JsonValue] | None]:
+    """A sent message with content blocks that can be read, and the content as it was sent where they could not: a block
+    without `type` may be any object. A medium becomes one; anything else is a text, its JSON.
+    """
+    content = item.get("content") if isinstance(item, dict) else None
+    if not (isinstance(item, dict) and isinstance(content, list) and any(map(_is_foreign, content))):
+        return item, None
+    return {**item, "content": [_typed_block(block) if _is_foreign(block) else block for block in content]}, content
+
+
+def _is_foreign(block: JsonValue) -> bool:
+    return isinstance(block, dict) and not is_block(block)
+
+
+def _typed_block(block: Any) -> JsonValue:
+    for kind in ("image", "document", "video"):
+        medium: Any = block.get(kind) if len(block) == 1 else None
+        source = medium.get("source") if isinstance(medium, dict) else None
+        data = source.get("bytes") if isinstance(source, dict) else None
+        if isinstance(data, str) and isinstance(medium.get("format"), str):
+            name = {"name": medium["name"]} if isinstance(medium.get("name"), str) else {}
+            return {"type": kind, "source": {"type": "base64", "format": medium["format"], "data": data}, **name}
+    return {"type": "text", "text": dump_json(block).decode()}
+
+
+def _sent_content(message: Message) -> list[JsonValue] | None:
+    said: Any = (message.metadata or {}).get(_SAID)
+    content = said.get(_SENT) if isinstance(said, dict) else None
+    return content if isinstance(content, list) else None
 
 
 # --- what is said of a message

@@ -365,3 +365,48 @@ async def test_a_query_deletes_what_it_found_and_not_what_has_its_number_then(tm
         left = [hit["_source"]["messages"][0]["content"][0]["text"] for hit in hits]
         assert left == [f"word {number}" for number in range(600, 700)]
         assert [hit["_source"]["message_id"] for hit in hits] == list(range(100))
+
+
+# --- content blocks of other forms
+
+
+FOREIGN: list[dict[str, Any]] = [
+    {"text": "look at this"},
+    {"image": {"format": "png", "source": {"bytes": PIXEL}}},
+    {"toolUse": {"toolUseId": "t1", "name": "add", "input": {"a": 1}}},
+    {"anything": [1, {"else": None}]},
+]
+
+
+async def test_content_blocks_without_a_type_are_any_objects(tmp_path: Path) -> None:
+    """As Strands and Bedrock have them: they come back as they were sent."""
+    async with ml_gateway(tmp_path) as ml:
+        memories = await new_container(ml)
+        made = await post(ml, memories, {"role": "user", "content": FOREIGN}, namespace={"session_id": "s"})
+        one = f"{memories}/working/{made['working_memory_id']}"
+        shown = (await ml.call("GET", one))[1]
+        assert shown["messages"] == [{"role": "user", "content": FOREIGN}]
+        stored = [block["type"] for block in shown["structured_data_blob"]["message"]["content"]]
+        assert stored == ["TEXT", "IMAGE", "TEXT", "TEXT"]
+        assert len(await found(ml, memories, {"match": {"text": "anything"}})) == 1
+
+        assert (await ml.call("PUT", one, {"tags": {"a": "b"}}))[0] == 200
+        assert (await ml.call("GET", one))[1]["messages"] == [{"role": "user", "content": FOREIGN}]
+        other = {"role": "user", "content": [{"cachePoint": {"type": "default"}}]}
+        assert (await ml.call("PUT", one, {"messages": [other]}))[0] == 200
+        assert (await ml.call("GET", one))[1]["messages"] == [other]
+        assert (await ml.call("PUT", one, {"messages": [said("user", "plain")]}))[0] == 200
+        assert (await ml.call("GET", one))[1]["messages"] == [said("user", "plain")]
+
+
+async def test_an_agent_reads_what_such_blocks_say(tmp_path: Path) -> None:
+    async with chat_server() as models, ml_gateway(tmp_path) as ml:
+        models.answers(completion("a pixel"))
+        memories = await new_container(ml)
+        agent_id = await agentic_agent(ml, models)
+        await post(ml, memories, {"role": "user", "content": FOREIGN}, namespace={"session_id": "s"})
+        await execute(ml, agent_id, "what is it?", "s")
+        first = models.requests[0].json["messages"][0]["content"]
+    assert [part["type"] for part in first] == ["text", "image_url", "text", "text"]
+    assert first[0]["text"] == "look at this"
+    assert "toolUseId" in first[2]["text"]
