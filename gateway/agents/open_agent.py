@@ -58,11 +58,12 @@ class OpenAgent:
         """Its own model and those that a run may have in its place."""
         return (self.model, *(other.model for other in self.allowed.values()))
 
-    @property
-    def collection(self) -> str:
-        """The collection of the threads that it works on (store.Thread); empty: none. `about` says it."""
+    def collection_of(self, owner: str) -> str:
+        """The collection of the owner's threads that it works on (store.Thread); empty: none. `about` says it, for whom
+        made the agent: other callers of a public agent have collections of their own.
+        """
         name = self.about.get("collection")
-        return name if isinstance(name, str) else ""
+        return name if isinstance(name, str) and self.owner in (None, owner) else ""
 
     @property
     def is_stored(self) -> bool:

@@ -110,7 +110,7 @@ class DocumentStore(Protocol):
     async def page(self, kind: DocumentKind, owner: str, *, after: str = "", limit: int) -> list[Document]:
         """The documents that the owner may see, its own and public ones, by id, from behind that id.
 
-        Not for kinds whose owners have ids of their own. It takes as long as `limit` says, whatever else is stored.
+        It takes as long as `limit` says, whatever else is stored.
         """
 
     async def delete(self, kind: DocumentKind, document_id: str, owner: str, if_version: int | None = None) -> bool:

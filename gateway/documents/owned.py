@@ -42,7 +42,7 @@ class OwnedDocuments:
         return None if found is None or found.owner != self.owner else found
 
     async def page(self, kind: DocumentKind, *, after: str = "", limit: int) -> list[Document]:
-        """The documents that the owner may see, by id, from behind that id. Not for kinds with `own_ids`."""
+        """The documents that the owner may see, by id, from behind that id."""
         return await self._documents.page(kind, self.owner, after=after, limit=limit)
 
     async def delete(self, kind: DocumentKind, document_id: str, if_version: int | None = None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, cast
 
-from gateway.messages import JsonObject
+from gateway.messages import JsonObject, JsonValue
 
 AgentKind: TypeAlias = Literal["conversational", "conversational_v2", "ag_ui"]
 MemoryKind: TypeAlias = Literal["conversation_index", "agentic_memory"]
@@ -51,7 +51,7 @@ def form_record(form: AgentForm, of_model: JsonObject) -> JsonObject:
         {} if form.memory_container_id is None else {"memory_container_id": form.memory_container_id}
     )
     return {
-        # OpenAgent.collection: its threads are the container's sessions
+        # OpenAgent.collection_of: its threads are the container's sessions
         "collection": form.memory_container_id or "",
         "ml_commons": {
             "kind": form.kind,
@@ -61,6 +61,16 @@ def form_record(form: AgentForm, of_model: JsonObject) -> JsonObject:
             "of_model": of_model,
         },
     }
+
+
+def shown_memory(memory: JsonValue, container_id: str | None, *, public: bool) -> JsonValue:
+    """An agent's `memory` as it is kept to be searched and shown. Everybody finds a public agent, and nobody else is to
+    read the id of its owner's container there.
+    """
+    if not isinstance(memory, dict):
+        return memory
+    others: JsonObject = {name: value for name, value in memory.items() if name != "memory_container_id"}
+    return others if public or container_id is None else {**others, "memory_container_id": container_id}
 
 
 def is_registered(about: JsonObject) -> bool:

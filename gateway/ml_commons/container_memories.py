@@ -15,10 +15,11 @@ from gateway.access.callers import Caller
 from gateway.documents.document import Document
 from gateway.documents.owned import OwnedDocuments
 from gateway.endpoints.fields import Fields
-from gateway.errors import ConflictError, NotFoundError
+from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue, Message
 from gateway.ml_commons.answers import hits_of, new_document_id, search_answer
-from gateway.ml_commons.memory_containers import keeps_history
+from gateway.ml_commons.memory_access import is_session
+from gateway.ml_commons.memory_containers import keeps_history, keeps_sessions
 from gateway.ml_commons.memory_documents import (
     CONVERSATIONAL,
     SESSION,
@@ -40,7 +41,7 @@ from gateway.ml_commons.memory_messages import (
     posted_messages,
     shown_document,
 )
-from gateway.ml_commons.memory_requests import shown_fields, source_asked
+from gateway.ml_commons.memory_requests import check_not_pinned, shown_fields, source_asked
 from gateway.protocol import ProtocolEnvironment
 from gateway.query_dsl.search_body import MAX_RESULT_WINDOW
 from gateway.store import ThreadChange
@@ -78,7 +79,10 @@ class ContainerMemories:
 
         Raises:
             ConflictError: it is a session of another container.
+            InvalidRequestError: the container has none.
         """
+        if not keeps_sessions(self.container.body):
+            raise InvalidRequestError("the memory container has no sessions: its disable_session is true", status=400)
         session_id, document = new_session(body, self._place)
         session_id = session_id or new_document_id()
         if await self._is_session(session_id):
@@ -101,7 +105,8 @@ class ContainerMemories:
         if kept is None:
             kept = await self.environment.append_messages(self.caller, session_id, posted.messages, waits=True)
         ids: list[JsonValue] = [document_id(session_id, message.id) for message in kept]
-        return {SESSION: session_id, "working_memory_id": ids[0], "working_memory_ids": ids}
+        named = posted.session_id is not None or keeps_sessions(self.container.body)
+        return {**({SESSION: session_id} if named else {}), "working_memory_id": ids[0], "working_memory_ids": ids}
 
     async def _add_data(self, fields: Fields, payload_type: str) -> JsonObject:
         namespace = read_namespace(fields)
@@ -115,11 +120,7 @@ class ContainerMemories:
         return {**({} if session_id is None else {SESSION: session_id}), "working_memory_id": memory_id}
 
     async def _is_session(self, session_id: str) -> bool:
-        """Whether there is a session of that id. Raises ConflictError if it is another container's."""
-        found = await self._documents.get(SESSIONS, session_id)
-        if found is not None and found.body["memory_container_id"] != self.container.document_id:
-            raise ConflictError(f"the session '{session_id}' belongs to another memory container; use another id")
-        return found is not None
+        return await is_session(self._documents, session_id, self.container.document_id)
 
     async def add_record(self, memory_type: MemoryType, body: JsonObject) -> str:
         """Keep a long-term memory or a record of history; its id."""
@@ -131,7 +132,7 @@ class ContainerMemories:
 
     async def find(self, memories: Memories, memory_id: str) -> Document:
         """The document of that id. Raises NotFoundError."""
-        found = await self._documents.get(memories.kind, memory_id)
+        found = None if self._hides(memories) else await self._documents.get(memories.kind, memory_id)
         if found is None or found.body["memory_container_id"] != self.container.document_id:
             raise NotFoundError("Memory not found")
         return found
@@ -144,6 +145,8 @@ class ContainerMemories:
     async def change(self, memories: Memories, memory_id: str, body: JsonObject) -> int:
         """Change a document as the body says; its version."""
         found = await self.find(memories, memory_id)
+        if memories.type == "working":
+            check_not_pinned(body)
         if memories.type == "working" and (named := named_message(found.body)) is not None:
             await self._change_message(*named, found.body, body)
             return (await self.find(memories, memory_id)).version
@@ -172,10 +175,10 @@ class ContainerMemories:
     async def search(self, memories: Memories, body: JsonObject) -> JsonObject:
         """OpenSearch's answer to a search over this type of the container's memories."""
         if memories.type != "working":
-            found = await self._documents.search(memories.kind, self._inside(body))
+            found = await self._documents.search(memories.kind, self._inside(memories, body))
             return search_answer(found, memories.index, lambda document: document)
         wanted = source_asked(body)
-        found = await self._documents.search(memories.kind, self._inside({**body, "_source": wanted.wanted}))
+        found = await self._documents.search(memories.kind, self._inside(memories, {**body, "_source": wanted.wanted}))
         if not wanted.wanted:
             return search_answer(found, memories.index, lambda document: document)
         hits = hits_of(found)
@@ -198,12 +201,25 @@ class ContainerMemories:
                 deleted += 1
         return deleted
 
+    async def leave(self) -> None:
+        """Let go of the sessions' threads: their messages are no working memory any more. For a container that is about
+        to be deleted; its sessions' ids stay taken as long as the threads are there (memory_access.is_session).
+        """
+        sessions = MEMORIES["sessions"].kind
+        for session_id in await self._all_found(MEMORIES["sessions"], None):
+            with suppress(NotFoundError):  # it was deleted meanwhile
+                await self.environment.update_thread(self.caller, session_id, ThreadChange(collection=""))
+                session = await self._documents.get(sessions, session_id)
+                if session is not None:
+                    left: JsonObject = {**session.body, "memory_container_id": ""}
+                    await self._consequences.put(sessions, session_id, left, thread_id=session_id)
+
     async def _all_found(self, memories: Memories, query: JsonValue) -> dict[str, JsonObject]:
         """What the query finds now, by id: deleting some may change what it finds, as messages have running numbers."""
         found: dict[str, JsonObject] = {}
         since: JsonValue = 0
         while True:
-            body = self._inside({"query": query})
+            body = self._inside(memories, {"query": query})
             later: JsonObject = {"bool": {"must": [body["query"]], "filter": [{"range": {_TIME: {"gte": since}}}]}}
             page = await self._documents.search(
                 memories.kind,
@@ -257,9 +273,13 @@ class ContainerMemories:
                 if (cursor := page.next_cursor) is None:
                     return
 
-    def _inside(self, body: JsonObject) -> JsonObject:
+    def _hides(self, memories: Memories) -> bool:
+        """Whether there are none of this type: a session's thread has its messages, and nobody sees the session."""
+        return memories.type == "sessions" and not keeps_sessions(self.container.body)
+
+    def _inside(self, memories: Memories, body: JsonObject) -> JsonObject:
         """The search, over this container's documents alone."""
-        asked = body.get("query")
+        asked: JsonValue = {"match_none": {}} if self._hides(memories) else body.get("query")
         own: JsonObject = {"term": {"memory_container_id": self.container.document_id}}
         query: JsonObject = {"bool": {"must": [{"match_all": {}} if asked is None else asked], "filter": [own]}}
         return {**body, "query": query}

@@ -23,7 +23,7 @@ from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.content import wrong
 from gateway.ml_commons.execution import AnswerForm
 from gateway.ml_commons.feature_settings import STANDARDIZED_INPUT
-from gateway.ml_commons.memory_access import container_of
+from gateway.ml_commons.memory_access import container_of, is_session
 from gateway.ml_commons.parameters import Parameters
 from gateway.protocol import WHOLE_THREAD, ProtocolEnvironment
 from gateway.runs.viewer import Viewer
@@ -74,12 +74,15 @@ async def start_execution(
             kind = agent_form(agent.about)
             execution = read_execution(body, kind.parameters)
             _check_media(agent, execution)
+            own_container_id = agent.collection_of(caller.owner)
             wishes = _wishes(execution, await _selected(agent, execution), owns_agent=agent.owner == caller.owner)
     except NotFoundError as error:
         raise NotFoundError(f"Failed to find agent with the provided agent id: {agent_id}", code=error.code) from None
     found = await _messages(environment, caller, execution)
     parameters = execution.parameters
     container_id = await _container_id(environment, caller, kind, parameters)
+    if parameters.memory_id is not None and (into := container_id or own_container_id):
+        await is_session(environment.documents(caller), parameters.memory_id, into)
     form = AnswerForm(
         parameters.memory_id or new_document_id(),
         found.interaction_id,

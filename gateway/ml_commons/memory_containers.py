@@ -78,6 +78,12 @@ def keeps_history(document: JsonObject) -> bool:
     return isinstance(configuration, dict) and not configuration.get("disable_history")
 
 
+def keeps_sessions(document: JsonObject) -> bool:
+    """Whether the container shows its sessions."""
+    configuration = document["configuration"]
+    return isinstance(configuration, dict) and not configuration.get("disable_session")
+
+
 def retention_policy(document: JsonObject) -> JsonObject:
     """The container's retention policy; empty: it has none."""
     configuration = document["configuration"]

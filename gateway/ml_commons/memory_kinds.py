@@ -40,6 +40,7 @@ CONTAINERS: Final = DocumentKind(
         "last_updated_time": _TIME,
         "configuration": _FLAT,
     },
+    own_ids=True,
 )
 SESSIONS: Final = DocumentKind(
     "memory session",

@@ -35,14 +35,25 @@ def payload_type(fields: Fields) -> str:
         fields.wrong("messages", "messages belong to the payload type conversational; leave one of both out")
     if fields.boolean("infer"):
         fields.wrong("infer", _no_inference(has_messages=has_messages))
+    _no_pin(fields)
+    fields.check()
+    return given.lower()
+
+
+def check_not_pinned(body: JsonObject) -> None:
+    """Refuse a change of working memory that would pin it. Raises InvalidRequestError."""
+    fields = Fields(body)
+    _no_pin(fields)
+    fields.check()
+
+
+def _no_pin(fields: Fields) -> None:
     if fields.value.get("pinned") is not None:
         fields.wrong(
             "pinned",
             "pinned field is not supported for working memory type. To preserve a conversation, pin the session"
             " instead.",
         )
-    fields.check()
-    return given.lower()
 
 
 def _no_inference(*, has_messages: bool) -> str:

@@ -21,6 +21,7 @@ from gateway.ml_commons.agent_form import (
     form_record,
     is_registered,
     parameters_of_model,
+    shown_memory,
 )
 from gateway.ml_commons.answers import chosen_id, new_document_id
 from gateway.ml_commons.generation_options import option_name, texts_of
@@ -115,7 +116,7 @@ def read_registration(body: JsonObject, parts: PartsForCallers) -> Registration:
         **described,
         **_shown_model(model.section),
         "tools": tools.shown,
-        "memory": memory.shown,
+        "memory": shown_memory(memory.shown, memory.container_id, public=public),
         "parameters": {**parameters.texts},
         "is_hidden": False,
     }
@@ -149,17 +150,18 @@ def read_change(body: JsonObject, stored: Document, parts: PartsForCallers) -> R
     memory = MemoryBlock(form.memory, form.memory_container_id, shown.get("memory"))
     if "memory" in given:
         memory = members.memory(form.kind, form, before["memory"])
-        shown["memory"] = memory.shown
     of_model = texts_of({**parameters_of_model(before[ABOUT]), **model.agents})
     parameters = AgentParameters({**form.parameters})
     if "parameters" in body or "model" in given:
         parameters = _change_parameters(members, before[ABOUT], of_model, definition)
         shown["parameters"] = {**parameters.texts}
-    public = members.public()
+    public = stored.public if (asked := members.public()) is None else asked
+    if memory.shown is not None:
+        shown["memory"] = shown_memory(memory.shown, memory.container_id, public=public)
     members.check()
     changed = AgentForm(form.kind, memory.kind, memory.container_id, parameters.texts)
     about = {**before[ABOUT], **form_record(changed, of_model)}
-    agent = AgentToStore(definition, shown, about, stored.public if public is None else public)
+    agent = AgentToStore(definition, shown, about, public)
     return _registration(agent, members, memory, model, tools, parameters)
 
 

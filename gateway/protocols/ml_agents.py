@@ -16,10 +16,11 @@ from starlette.routing import BaseRoute, Route
 
 from gateway.access.callers import Caller
 from gateway.agent import AgentDefinition
-from gateway.agents.stored import AGENTS, shown_in, shown_of
+from gateway.agents.stored import ABOUT, AGENTS, shown_in, shown_of
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject
-from gateway.ml_commons.answers import id_taken, search_answer, write_answer
+from gateway.ml_commons.agent_form import agent_form, shown_memory
+from gateway.ml_commons.answers import hits_of, id_taken, search_answer, write_answer
 from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.memory_access import container_of
@@ -98,7 +99,10 @@ class _Endpoints:
     async def search(self, request: Request) -> Response:
         documents = self._environment.documents(caller_of(request))
         found = await documents.search(AGENTS, await read_search(request))
-        return ml_response(request, search_answer(found, INDEX, _public_members))
+        for hit in hits_of(found):
+            if "_source" in hit:
+                hit["_source"] = _public_members(hit["_source"], own=hit["_owner"] == documents.owner)
+        return ml_response(request, search_answer(found, INDEX, lambda document: document))
 
     def _configured(self, caller: Caller, agent_id: str) -> AgentDefinition | None:
         agents = (agent.definition for agent in self._environment.agents(caller))
@@ -110,7 +114,7 @@ class _Endpoints:
         stored = await self._environment.agent_document(caller, agent_id)
         if stored is None:
             raise NotFoundError(f"Failed to find agent with the provided agent id: {agent_id}", code="agent_not_found")
-        return _public_members(stored.body)
+        return _public_members(stored.body, own=stored.owner == caller.owner)
 
     @asynccontextmanager
     async def _container(self, caller: Caller, found: Registration) -> AsyncGenerator[None]:
@@ -132,8 +136,14 @@ class _Endpoints:
             raise
 
 
-def _public_members(body: JsonObject) -> JsonObject:
-    return {name: value for name, value in shown_in(body).items() if name != "id"}
+def _public_members(body: JsonObject, *, own: bool) -> JsonObject:
+    """What a caller is shown of an agent's document; the memory container of its own agent alone."""
+    shown = {name: value for name, value in shown_in(body).items() if name != "id"}
+    memory, about = shown.get("memory"), body.get(ABOUT)
+    if isinstance(memory, dict) and not (own and about is None):
+        container_id = agent_form(about).memory_container_id if isinstance(about, dict) else None
+        shown["memory"] = shown_memory(memory, container_id, public=not own)
+    return shown
 
 
 @contextmanager

@@ -76,8 +76,10 @@ class _Endpoints:
     async def delete(self, request: Request) -> Response:
         caller, documents, body = caller_of(request), self._documents(request), await read_object(request)
         found = await container_of(documents, path_id(request, "container_id"))
+        contained = ContainerMemories(self._environment, caller, found)
         for memories in types_to_delete(request.query_params, body):
-            await ContainerMemories(self._environment, caller, found).delete_found(memories, None)
+            await contained.delete_found(memories, None)
+        await contained.leave()
         await documents.delete(CONTAINERS, found.document_id)
         return ml_response(request, write_answer(CONTAINER_INDEX, found.document_id, "deleted", found.version))
 

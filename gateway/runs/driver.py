@@ -235,7 +235,13 @@ class RunDriver:
             fork = await begun_from(self.store, owner, given, given.begins_from, now)
             thread = fork.thread
         thread = thread or new_thread(owner, given, live.terms.definition.id, now)
-        if not thread.collection and (collection := given.collection or live.agent.collection):
+        collection = given.collection or live.agent.collection_of(owner)
+        if collection and thread.collection not in ("", collection):
+            raise ConflictError(
+                f"thread {given.thread_id!r} is in another memory container than its agent's are; use another thread",
+                code="other_container",
+            )
+        if collection and not thread.collection:
             thread = replace(thread, collection=collection)
         return thread, fork
 

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.http_client import endpoint_policy
 from tests.ml_commons_scene import LOOPBACK, MlGateway, ml_gateway
-from tests.openai_chat_server import Script, chat_server
+from tests.openai_chat_server import Script, chat_server, completion
 from tests.running_gateway import run_body
 
 KEY = "sk-of-the-owners-tests"
@@ -264,3 +264,72 @@ async def test_a_name_that_leads_to_a_private_address_is_refused_at_the_call(
         frames = await ml.gateway.client.run(agent_id, run_body())
     assert set(asked) == {"models.example"}
     assert (frames[-1].type, frames[-1].data["code"]) == ("RUN_ERROR", "model_invalid")
+
+
+# --- the container of a public agent
+
+
+async def test_a_public_agent_does_not_show_its_owners_container(tmp_path: Path) -> None:
+    """Nor does a search for it; its owner reads it as ever."""
+    async with ml_gateway(tmp_path, server=SERVER) as ml:
+        made = {"name": "n", "memory_container_id": "of-alice"}
+        assert (await ml.call("POST", "/memory_containers/_create", made, headers=ALICE))[0] == 200
+        memory = {"type": "agentic_memory", "memory_container_id": "of-alice"}
+        agent_id = await ml.register(body(type="conversational_v2", memory=memory, access_mode="public"), headers=ALICE)
+        by_container = {"query": {"term": {"memory.memory_container_id": "of-alice"}}}
+        for headers, shown in ((ALICE, memory), (BOB, {"type": "agentic_memory"})):
+            status, agent = await ml.call("GET", f"/agents/{agent_id}", headers=headers)
+            assert (status, agent["memory"]) == (200, shown)
+            _, found = await ml.call("POST", "/agents/_search", {}, headers=headers)
+            assert [hit["_source"]["memory"] for hit in found["hits"]["hits"]] == [shown]
+            _, found = await ml.call("POST", "/agents/_search", {"_source": ["memory"]}, headers=headers)
+            assert "of-alice" not in str(found["hits"]["hits"]) or headers is ALICE
+            _, found = await ml.call("POST", "/agents/_search", by_container, headers=headers)
+            assert found["hits"]["total"]["value"] == 0
+        await ml.call("PUT", f"/agents/{agent_id}", {"access_mode": "private"}, headers=ALICE)
+        _, found = await ml.call("POST", "/agents/_search", by_container, headers=ALICE)
+        assert [hit["_source"]["memory"] for hit in found["hits"]["hits"]] == [memory]
+
+
+async def test_another_callers_threads_are_not_in_the_container_of_a_public_agent(tmp_path: Path) -> None:
+    """Also where that caller has a container of the same id."""
+    async with chat_server() as models, ml_gateway(tmp_path, server=SERVER) as ml:
+        models.answers(completion("hello"), completion("hello"))
+        made = {"name": "n", "memory_container_id": "same"}
+        for headers in (ALICE, BOB):
+            assert (await ml.call("POST", "/memory_containers/_create", made, headers=headers))[0] == 200
+        memory = {"type": "agentic_memory", "memory_container_id": "same"}
+        block = {"endpoint": models.endpoint}
+        agent_id = await ml.register(
+            body(block, type="conversational_v2", memory=memory, access_mode="public"), headers=ALICE
+        )
+        for headers, count in ((ALICE, 2), (BOB, 0)):
+            sent = {"input": "hi", "parameters": {"memory_id": "m"}}
+            status, _ = await ml.call("POST", f"/agents/{agent_id}/_execute", sent, headers=headers)
+            assert status == 200
+            path = "/memory_containers/same/memories/working/_search"
+            _, found = await ml.call("POST", path, {}, headers=headers)
+            assert found["hits"]["total"]["value"] == count
+
+
+async def test_an_agents_container_keeps_other_containers_memories_out(tmp_path: Path) -> None:
+    async with chat_server() as models, ml_gateway(tmp_path) as ml:
+        models.answers(completion("hello"), completion("hello"))
+        for container_id in ("c", "d"):
+            made = {"name": "n", "memory_container_id": container_id}
+            assert (await ml.call("POST", "/memory_containers/_create", made))[0] == 200
+        block = {"endpoint": models.endpoint}
+        ids = {
+            each: await ml.register(
+                body(block, type="conversational_v2", memory={"type": "agentic_memory", "memory_container_id": each})
+            )
+            for each in ("c", "d")
+        }
+        sent = {"input": "hi", "parameters": {"memory_id": "m"}}
+        assert (await ml.call("POST", f"/agents/{ids['c']}/_execute", sent))[0] == 200
+        status, answer = await ml.call("POST", f"/agents/{ids['d']}/_execute", sent)
+        assert (status, "another memory container" in answer["error"]["details"]) == (409, True)
+        refused = await ml.http.post(f"/agents/{ids['d']}/run", json=run_body("hello", thread_id="m"))
+        assert refused.status_code == 409
+        assert (await ml.call("POST", f"/agents/{ids['c']}/_execute", sent))[0] == 200
+        assert len(models.requests) == 2

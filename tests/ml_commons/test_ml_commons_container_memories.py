@@ -279,16 +279,17 @@ async def test_what_a_query_finds_is_deleted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "body", "left"),
     [
-        ("", None, {"sessions", "working", "long-term", "history"}),
+        ("", None, {"working", "long-term", "history"}),
         ("?delete_all_memories=true", None, set()),
-        ("?delete_memories=long-term,history", None, {"sessions", "working"}),
+        ("?delete_memories=long-term,history", None, {"working"}),
         ("", {"delete_memories": ["sessions"]}, {"long-term", "history"}),
-        ("?delete_memories=working", {"delete_all_memories": False}, {"sessions", "long-term", "history"}),
+        ("?delete_memories=working", {"delete_all_memories": False}, {"long-term", "history"}),
     ],
 )
 async def test_a_container_takes_the_memories_with_it_that_are_named(
     tmp_path: Path, query: str, body: dict[str, Any] | None, left: set[str]
 ) -> None:
+    """And its sessions, whose threads stay where they are not named."""
     async with ml_gateway(tmp_path) as ml:
         container = {"name": "n", "memory_container_id": "c"}
         memories = "/memory_containers/c/memories"
@@ -363,3 +364,79 @@ async def test_each_write_counts_as_one_run_of_the_caller(tmp_path: Path) -> Non
         for memory_type in ("sessions", "long-term", "history"):
             found = await found_ids(ml, f"{memories}/{memory_type}", {"match_all": {}}, **as_("alice"))
             assert len(found) == (2 if memory_type == "sessions" else 1)
+
+
+# --- sessions and their containers
+
+
+async def in_container(ml: MlGateway, container_id: str, session_id: str, text: str) -> tuple[int, Any]:
+    """Post a message to a session of a container, which is made where there is none."""
+    await ml.call("POST", "/memory_containers/_create", {"name": "n", "memory_container_id": container_id})
+    message = {"role": "user", "content": [{"type": "text", "text": text}]}
+    body = {"payload_type": "conversational", "messages": [message], "namespace": {"session_id": session_id}}
+    return await ml.call("POST", f"/memory_containers/{container_id}/memories", body)
+
+
+@pytest.mark.parametrize("later", ["c", "d"])
+async def test_a_session_of_a_deleted_container_is_free_once_its_thread_is_gone(tmp_path: Path, later: str) -> None:
+    """Also for a container that has the deleted one's id."""
+    async with ml_gateway(tmp_path) as ml:
+        assert (await in_container(ml, "c", "s", "before"))[0] == 200
+        status, answer = await in_container(ml, "e", "s", "beside")
+        assert (status, "belongs to another memory container" in answer["error"]["reason"]) == (409, True)
+        assert (await ml.call("DELETE", "/memory_containers/c"))[0] == 200
+        assert (await ml.call("GET", "/memory/s"))[0] == 200, "the thread stays"
+        status, answer = await in_container(ml, later, "s", "after")
+        assert (status, "DELETE /_plugins/_ml/memory/s" in answer["error"]["reason"]) == (409, True)
+        for kind in ("sessions", "working"):
+            assert await found_ids(ml, f"/memory_containers/{later}/memories/{kind}", {"match_all": {}}) == []
+        assert (await ml.call("DELETE", "/memory/s"))[0] == 200
+        assert (await in_container(ml, later, "s", "after"))[0] == 200
+        _, found = await ml.call("POST", f"/memory_containers/{later}/memories/working/_search", {})
+        assert [hit["_source"]["messages"][0]["content"][0]["text"] for hit in found["hits"]["hits"]] == ["after"]
+
+
+async def test_a_container_with_many_sessions_leaves_all_of_their_threads(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        for number in range(5):
+            await in_container(ml, "c", f"s{number}", "hello")
+        assert (await ml.call("DELETE", "/memory_containers/c"))[0] == 200
+        await ml.call("POST", "/memory_containers/_create", {"name": "n", "memory_container_id": "c"})
+        for kind in ("sessions", "working"):
+            assert await found_ids(ml, f"/memory_containers/c/memories/{kind}", {"match_all": {}}) == []
+        _, listed = await ml.call("GET", "/memory")
+        assert {each["memory_id"] for each in listed["memories"]} == {f"s{number}" for number in range(5)}
+
+
+async def test_a_container_without_sessions_shows_none(tmp_path: Path) -> None:
+    """`disable_session`: messages are kept in threads, as ever."""
+    async with ml_gateway(tmp_path) as ml:
+        body = {"name": "n", "memory_container_id": "c", "configuration": {"disable_session": True}}
+        assert (await ml.call("POST", "/memory_containers/_create", body))[0] == 200
+        memories = "/memory_containers/c/memories"
+        message = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
+        status, answer = await ml.call("POST", memories, {"messages": [message]})
+        assert (status, set(answer)) == (200, {"working_memory_id", "working_memory_ids"})
+        status, answer = await in_container(ml, "c", "s", "again")
+        assert (status, answer["session_id"]) == (200, "s")
+        status, answer = await ml.call("POST", f"{memories}/sessions", {"session_id": "t"})
+        assert (status, "disable_session" in answer["error"]["reason"]) == (400, True)
+        assert await found_ids(ml, f"{memories}/sessions", {"match_all": {}}) == []
+        assert (await ml.call("GET", f"{memories}/sessions/s"))[0] == 404
+        assert len(await found_ids(ml, f"{memories}/working", {"match_all": {}})) == 2
+
+
+MESSAGE: dict[str, Any] = {"role": "user", "content": [{"type": "text", "text": "x"}]}
+
+
+@pytest.mark.parametrize("sent", [{"structured_data": {"a": 1}}, {"messages": [MESSAGE]}])
+async def test_working_memory_is_not_pinned(tmp_path: Path, sent: dict[str, Any]) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        memories = await new_container(ml)
+        status, answer = await ml.call("POST", memories, {**sent, "pinned": True})
+        assert (status, "pin the session" in answer["error"]["reason"]) == (400, True)
+        _, made = await ml.call("POST", memories, sent)
+        one = f"{memories}/working/{made['working_memory_id']}"
+        status, answer = await ml.call("PUT", one, {"pinned": True, "tags": {"a": "b"}})
+        assert (status, answer["error"]["fields"][0]["field"]) == (400, "/pinned")
+        assert "tags" not in (await ml.call("GET", one))[1]

@@ -208,14 +208,31 @@ async def test_k9b_embedding_models_are_checked_before_they_are_called_missing(
     assert (status, answer["error"]["reason"]) == (400, reason)
 
 
-async def test_containers_of_others_are_unknown_and_their_ids_taken(tmp_path: Path) -> None:
+async def test_the_id_of_a_container_is_its_owners(tmp_path: Path) -> None:
+    """Nobody learns that another key has a container of that id."""
+    async with ml_gateway(tmp_path, server=KEYS) as ml:
+        for name in ("alice", "bob"):
+            body = {"name": f"of {name}", "memory_container_id": "same"}
+            status, made = await ml.call("POST", "/memory_containers/_create", body, **as_(name))
+            assert (status, made["memory_container_id"]) == (200, "same")
+            status, answer = await ml.call("POST", "/memory_containers/_create", body, **as_(name))
+            assert (status, answer["error"]["reason"]) == (409, "memory container id 'same' already exists")
+            path = "/memory_containers/same/memories/long-term"
+            assert (await ml.call("POST", path, {"memory": f"what {name} knows"}, **as_(name)))[0] == 200
+        for name in ("alice", "bob"):
+            assert (await ml.call("GET", "/memory_containers/same", **as_(name)))[1]["name"] == f"of {name}"
+            path = "/memory_containers/same/memories/long-term/_search"
+            _, found = await ml.call("POST", path, {}, **as_(name))
+            assert [hit["_source"]["memory"] for hit in found["hits"]["hits"]] == [f"what {name} knows"]
+        assert (await ml.call("DELETE", "/memory_containers/same?delete_all_memories=true", **as_("bob")))[0] == 200
+        assert (await ml.call("GET", "/memory_containers/same", **as_("alice")))[0] == 200
+
+
+async def test_containers_of_others_are_unknown(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path, server=KEYS) as ml:
         body = {"name": "n", "memory_container_id": "mine"}
         status, _ = await ml.call("POST", "/memory_containers/_create", body, **as_("alice"))
         assert status == 200
-        for name in ("alice", "bob"):
-            status, answer = await ml.call("POST", "/memory_containers/_create", body, **as_(name))
-            assert (status, answer["error"]["reason"]) == (409, "memory container id 'mine' already exists")
         for method, sent in (("GET", None), ("PUT", {"name": "x"}), ("DELETE", None)):
             status, _ = await ml.call(method, "/memory_containers/mine", sent, **as_("bob"))
             assert status == 404

@@ -83,8 +83,10 @@ async def test_another_provider_goes_on_with_whole_turns(tmp_path: Path) -> None
     async with chat_server() as chat, bedrock_server() as server, ml_gateway(tmp_path) as ml:
         chat.answers(completion("it is 2"))
         server.will_stream(bedrock.hello())
+        await ml.call("POST", "/memory_containers/_create", {"name": "n", "memory_container_id": "c"})
+        memory = {"type": "agentic_memory", "memory_container_id": "c"}
         registered = [
-            await ml.register({"name": "a", "type": "conversational_v2", "tools": [], "model": model})
+            await ml.register({"name": "a", "type": "conversational_v2", "tools": [], "model": model, "memory": memory})
             for model in (openai_model(chat), bedrock_model(server))
         ]
         for agent_id, asked in zip(registered, (given, "go on"), strict=True):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from gateway.access.callers import Caller
 from gateway.access.limits import Meter
+from gateway.errors import ConflictError
 from gateway.events import Event, RunStarted, TextDelta, TextStarted
 from gateway.frozen import replace
 from gateway.messages import Message, TextBlock
@@ -63,9 +66,13 @@ async def test_a_request_names_a_collection_in_place_of_the_agents() -> None:
     async with collecting() as (scene, environment):
         await read(await environment.start(ME, "a", replace(question("One"), collection="c2")))
         assert await collection(environment) == "c2"
-        await read(await environment.start(ME, "a", question("Two", run_id="r2", history="append")))
+        again = question("Two", run_id="r2", history="append")
+        with pytest.raises(ConflictError, match="another memory container"):
+            await environment.start(ME, "a", again)
+        await read(await environment.start(ME, "a", replace(again, collection="c2")))
+        await read(await environment.start(ME, "plain", question("Three", run_id="r3", history="append")))
         assert await collection(environment) == "c2", "a thread stays where it is"
-        assert await texts(scene) == ["One", "hello there", "Two", "hello there"]
+        assert await texts(scene) == ["One", "hello there", "Two", "hello there", "Three", "hello there"]
 
 
 async def test_an_edit_and_a_fork_are_found_as_they_are_shown() -> None:
