@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from gateway.clock import Clock
@@ -32,7 +32,9 @@ Result = TypeVar("Result")
 
 _SLICE = 50  # some 20 ms
 _GONE = -1
-_LATE = "SELECT number, message FROM late_documents WHERE thread = ? ORDER BY number LIMIT ?"
+_LATE_GONE = "SELECT message FROM late_documents WHERE thread = ? AND number = ? LIMIT ?"
+_LATE_STRETCH = "SELECT number, message FROM late_documents WHERE thread = ? AND number >= 0 ORDER BY number LIMIT 1"
+_WRITTEN = "DELETE FROM late_documents WHERE thread = ? AND number = ? AND message = ?"
 
 
 class _Documented(NamedTuple):
@@ -162,11 +164,13 @@ class CollectedThreads:
             return
         key = tables.find_thread(connection, owner, thread_id)
         assert key is not None, "its summary was read"
-        late = [(key, _GONE, to_text(message_id)) for message_id in gone]
-        late += [(key, number, to_text(message.id)) for number, message in fresh]
-        _forget(connection, late)
-        if len(late) > DOCUMENTS_AT_ONCE and not at_once:
-            connection.executemany("INSERT INTO late_documents (thread, number, message) VALUES (?, ?, ?)", late)
+        _forget(connection, key, fresh)
+        if len(gone) + len(fresh) > DOCUMENTS_AT_ONCE and not at_once:
+            late = [(key, _GONE, to_text(message_id)) for message_id in gone]
+            late += [(key, first, str(stop)) for first, stop in _stretches([number for number, _ in fresh])]
+            connection.executemany(
+                "INSERT OR REPLACE INTO late_documents (thread, number, message) VALUES (?, ?, ?)", late
+            )
             self._late.add((owner, thread_id))
             return
         self._document(connection, thread, list(gone), fresh)
@@ -193,24 +197,25 @@ class CollectedThreads:
         named = connection.execute("SELECT owner, id FROM threads WHERE key = ?", (key,)).fetchone()
         if named is None or named[0] == NOBODY or self._documents is None:
             return False
-        rows = connection.execute(_LATE, (key, _SLICE)).fetchall()
-        if not rows:
-            return False
         owner, thread_id = map(from_text, named)
         thread = summary_rows.read_summary(connection, owner, thread_id)
         assert thread is not None, "it has a row"
-        gone = [from_text(message_id) for number, message_id in rows if number == _GONE]
-        first = max(0, rows[len(gone)][0]) if len(gone) < len(rows) else 0
-        wanted = {number: message_id for number, message_id in rows[len(gone) :] if number < first + _SLICE}
-        shown = tables.read_messages(connection, owner, thread_id, _SLICE, first) if wanted else []
-        fresh = [
-            (number, message)
-            for number, message in enumerate(shown, first)
-            if wanted.get(number) == to_text(message.id)
-        ]
-        self._document(connection, thread, gone, fresh if thread.collection else [])
-        done = [(key, number, message_id) for number, message_id in rows if number in wanted or number == _GONE]
-        connection.executemany("DELETE FROM late_documents WHERE thread = ? AND number = ? AND message = ?", done)
+        gone = connection.execute(_LATE_GONE, (key, _GONE, _SLICE)).fetchall()
+        if gone:
+            self._document(connection, thread, [from_text(message_id) for (message_id,) in gone], ())
+            connection.executemany(_WRITTEN, [(key, _GONE, message_id) for (message_id,) in gone])
+            return True
+        row = connection.execute(_LATE_STRETCH, (key,)).fetchone()
+        if row is None:
+            return False
+        first, stop = row[0], int(row[1])
+        connection.execute(_WRITTEN, (key, *row))
+        if stop > first + _SLICE:
+            rest = (key, first + _SLICE, row[1])
+            connection.execute("INSERT OR REPLACE INTO late_documents (thread, number, message) VALUES (?, ?, ?)", rest)
+        shown = tables.read_messages(connection, owner, thread_id, min(stop - first, _SLICE), first)
+        if thread.collection:
+            self._document(connection, thread, (), list(enumerate(shown, first)))
         return True
 
     def _document(
@@ -269,12 +274,19 @@ class CollectedThreads:
         document_rows.delete(connection, self._documents.message_kind, document_id, thread.owner, None)
 
 
-def _forget(connection: sqlite3.Connection, late: Sequence[tuple[int, int, str | bytes]]) -> None:
-    """These messages of one thread get other documents than those that are late, if any are."""
-    if connection.execute("SELECT 1 FROM late_documents WHERE thread = ? LIMIT 1", late[0][:1]).fetchone() is not None:
-        connection.executemany(
-            "DELETE FROM late_documents WHERE thread = ? AND message = ?", [(key, message) for key, _, message in late]
-        )
+def _forget(connection: sqlite3.Connection, key: int, fresh: Sequence[tuple[int, Message]]) -> None:
+    """The documents of these messages of a thread are not to go any more, where they were to."""
+    if connection.execute(_LATE_GONE, (key, _GONE, 1)).fetchone() is not None:
+        connection.executemany(_WRITTEN, [(key, _GONE, to_text(message.id)) for _, message in fresh])
+
+
+def _stretches(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Stretches of numbers that follow each other: the first, and the one behind the last."""
+    begin = 0
+    for place, number in enumerate(numbers):
+        if place + 1 == len(numbers) or numbers[place + 1] != number + 1:
+            yield numbers[begin], number + 1
+            begin = place + 1
 
 
 def _new_document(kind: DocumentKind, document_id: str, thread: ThreadSummary, body: JsonObject) -> NewDocument:

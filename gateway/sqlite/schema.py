@@ -229,8 +229,8 @@ _WAITING_MESSAGES: Migration = (
     "CREATE INDEX runs_with_messages ON runs (key) WHERE waiting_messages IS NOT NULL",
 )
 
-# Documents of messages that are still to be written, see collected_threads: a message's number, or -1 where its
-# document is to go.
+# Documents of messages that are still to be written, see collected_threads: from a number on, up to the one that
+# `message` has as text; or, by the number -1, of the message of that id, whose document is to go.
 _LATE_DOCUMENTS: Migration = (
     """
     CREATE TABLE late_documents (
