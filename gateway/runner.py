@@ -441,10 +441,13 @@ class Runner:
         """As Store.find_runs."""
         return await self.store.find_runs(owner, wanted, limit=limit, cursor=cursor)
 
-    async def interrupts(self, owner: str, thread_id: str) -> list[Interrupt]:
-        """The thread's interrupts that can still be answered; none for an unknown thread."""
+    async def interrupts(self, owner: str, thread_id: str, *, agent_id: str | None = None) -> list[Interrupt]:
+        """The thread's interrupts that can still be answered, or those of them that the agent asked; none for an
+        unknown thread.
+        """
         now = self.clock.now()
-        open_ones = [item.interrupt for item in await self.store.list_interrupts(owner, thread_id) or ()]
+        there = await self.store.list_interrupts(owner, thread_id) or ()
+        open_ones = [item.interrupt for item in there if agent_id is None or item.is_asked_by(agent_id)]
         return [each for each in open_ones if each.expires_at is None or each.expires_at > now]
 
     async def delete_thread(self, owner: str, thread_id: str) -> None:

@@ -158,14 +158,10 @@ async def _asked(environment: ProtocolEnvironment, caller: Caller, request: Chat
     # Each answer asks for all that is open, so what is open and was asked there is all of it, or what it names.
     by_last = head.last_run_id is not None and any(_run_of(each) == head.last_run_id for each in ids)
     named = {call.call_id for call in earlier if call.approval_request_id in ids}
-    return _Asked(
-        earlier,
-        tuple(
-            InterruptAnswer(each.id, "resolved", approved=approved)
-            for each in interrupts
-            if by_last or each.call_id in named
-        ),
-    )
+    asked = [each for each in interrupts if by_last or each.call_id in named]
+    own = await environment.interrupts(caller, thread_id, agent_id=request.model)
+    asked = [each for each in asked if each in own] or asked  # another agent's are refused by name
+    return _Asked(earlier, tuple(InterruptAnswer(each.id, "resolved", approved=approved) for each in asked))
 
 
 def _asked_last(request: ChatRequest) -> Sequence[str]:

@@ -263,9 +263,11 @@ def answers_by_word(
     given: Sequence[InputItem],
     chain: Chain | None,
     waiting: Sequence[EarlierCall],
+    own: Sequence[Interrupt],
 ) -> tuple[Sequence[SaidItem | ApprovalItem], tuple[InterruptAnswer, ...]]:
     """The items without their last one, and what that answers, if it is a person's word for what the chain's last run
     asked. `given` are the request's own items; in a history that no run leads to, the last answer says what was asked.
+    `own` are the questions of the agent that is asked now.
     """
     if chain is None or not chain.interrupts or not items or not isinstance(last := items[-1], SaidItem):
         return items, ()
@@ -276,6 +278,7 @@ def answers_by_word(
         ids = asked_last(given)
         named = {call.call_id for call in waiting if call.approval_request_id in ids}
         asked = [each for each in asked if each.call_id in named]
+    asked = [each for each in asked if each in own] or asked  # another agent's are refused by name
     if not asked:
         return items, ()
     return items[:-1], tuple(InterruptAnswer(each.id, "resolved", approved=approved) for each in asked)

@@ -195,8 +195,9 @@ async def _said(
     items = await _unsealed(environment, caller, await resolved(given, chain, stored))
     answers, late = await answers_of(items, chain, stored)
     waiting = () if chain is None else await waiting_calls(chain.interrupts, chain.messages, stored)
-    if by_word and not answers:
-        items, answers = answers_by_word(items, request.items, chain, waiting)
+    if by_word and not answers and chain is not None and chain.interrupts:
+        own = await environment.interrupts(caller, chain.thread.thread_id, agent_id=request.model)
+        items, answers = answers_by_word(items, request.items, chain, waiting, own)
     try:
         check_outputs(await _pending(environment, caller, request.model, chain), items, chain)
     except InvalidRequestError as error:

@@ -32,6 +32,7 @@ MODEL: Final = scripted(
     rules=[{"when": {"last_user_contains": "thanks"}, "response": [{"text": "Welcome."}]}],
 )
 TWICE: Final = agent("twice", MODEL, tools=[TOOL])
+OTHER: Final = agent("other", MODEL, tools=[TOOL])
 STRICT: Final = agent("strict", MODEL, tools=[{**TOOL, "approvers": "keys"}])
 KEYS: Final = [
     {"name": "ann", "key": "ann-key-of-the-tests"},
@@ -89,7 +90,9 @@ async def scene(tmp_path: Path) -> AsyncGenerator[OpenAIScene]:
     executions.clear()
     named = {"chat_completions": {"thread_headers": ["x-chat"]}, "responses": {"thread_headers": ["x-chat"]}}
     sections = {"protocols": named}
-    async with openai_gateway(tmp_path, [TWICE, STRICT], server={"api_keys": KEYS}, sections=sections) as running:
+    async with openai_gateway(
+        tmp_path, [TWICE, OTHER, STRICT], server={"api_keys": KEYS}, sections=sections
+    ) as running:
         yield running
 
 
@@ -183,6 +186,22 @@ async def test_who_may_not_approve_is_refused_and_the_question_stays_open(scene:
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "approval_not_allowed")
     assert '"order":"2"' in denied, "the question was open still"
     assert ran() == 0
+
+
+async def test_a_word_answers_the_agent_to_which_it_is_said(scene: OpenAIScene) -> None:
+    one = Talk(scene, "chat", key="bob", headers={"x-thread-id": "t1"})
+    await one.say("refund, please")
+    history = [*one.said]
+    other = Talk(scene, "chat", model="other", key="bob", headers={"x-thread-id": "t1"}, said=[*history])
+    await other.say("refund, please")
+    await other.say("approve")
+    approvals = await scene.http.get("/approvals", headers={"authorization": "Bearer bob-key-of-the-tests"})
+    at_the_other = Talk(scene, "chat", model="other", key="bob", headers={"x-thread-id": "t1"}, said=[*history])
+    refused = await at_the_other.post("approve")
+
+    assert ran() == 1
+    assert sorted(each["agentId"] for each in approvals.json()["approvals"]) == ["other", "twice"]
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "approval_of_other_agent")
 
 
 @every_surface
