@@ -162,8 +162,11 @@ def encode_message(message: Message) -> bytes:
         and not message.incomplete
     ):
         words: JsonValue = [{"type": "TextBlock", "text": block.text}]
-        return dump_json({"type": "Message", "id": message.id, "role": message.role, "content": words})
-    return encode_record(message)
+        record = dump_json({"type": "Message", "id": message.id, "role": message.role, "content": words})
+    else:
+        record = encode_record(message)
+    # orjson's bytes keep its buffer of 4 kB, and a request may have thousands of messages
+    return bytes(memoryview(record))
 
 
 def beginnings_of_message(message_id: str) -> tuple[bytes, bytes]:

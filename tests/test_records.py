@@ -216,3 +216,14 @@ def _plain(annotation: str) -> Any:
         "MediaBlock": ImageBlock(UrlSource("u")),
     }
     return () if annotation.startswith("tuple[") else values[annotation]
+
+
+def test_the_records_of_many_messages_take_no_more_memory_than_their_bytes() -> None:
+    messages = [Message(f"m{number}", "user", (TextBlock("hello"),)) for number in range(1_000)]
+    tracemalloc.start()
+    try:
+        records = [encode_message(message) for message in messages]
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 2 * sum(map(sys.getsizeof, records))
