@@ -18,6 +18,7 @@ from gateway.messages import JsonObject, json_kind
 logger = logging.getLogger(__name__)
 
 _MAX_PROBLEMS: Final = 50
+_MOST_LEFT_OUT: Final = 20  # kinds, that are logged
 _WRONG_ID: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CAPITAL: Final = re.compile("[A-Z]")
 
@@ -60,7 +61,7 @@ class MemberReader:
 
     def leave_out(self, what: str) -> None:
         self.oddities += 1
-        if what in self.left_out or len(self.left_out) < 20:
+        if what in self.left_out or len(self.left_out) < _MOST_LEFT_OUT:
             self.left_out[what] = self.left_out.get(what, 0) + 1
 
     def known_members(self, item: dict[str, Any], known: frozenset[str], what: str) -> dict[str, Any]:
@@ -75,8 +76,10 @@ class MemberReader:
                 members[name] = value
             elif name in aliases:
                 members.setdefault(aliases[name], item.get(aliases[name], value))
-            else:
+            elif len(self.left_out) < _MOST_LEFT_OUT:
                 self.leave_out(f"member {name[:64]!r} of {what}")
+            else:
+                self.oddities += 1
         return members
 
     def text(self, item: dict[str, Any], name: str, at: str, *, optional: bool = False) -> Any:

@@ -61,8 +61,13 @@ class Fields:
         """Note that something deeper in the object is wrong; `place` is its pointer below the object: `tools/0`."""
         self._note(f"{self._at}/{place}", message)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether as much is wrong as is told."""
+        return len(self.problems) >= _MOST_PROBLEMS
+
     def _note(self, pointer: str, message: str) -> None:
-        if len(self.problems) < _MOST_PROBLEMS:
+        if not self.is_full:
             self.problems.append(FieldProblem(pointer, message))
 
     def below(self, place: str, value: JsonObject) -> Self:

@@ -146,6 +146,7 @@ async def loaded_json(body: bytes, owner: str, time: SharedTime, *, size: int | 
             value = strict_json.load(body, size)
         else:
             value = await time.run(owner, load_in_steps(body, size))
+            await asyncio.sleep(0)  # what is read of it takes its time, too
     except TooManyValuesError:
         raise InvalidRequestError(
             f"the body has more than {MAX_VALUES:,} values, members and items of all levels together; send fewer",

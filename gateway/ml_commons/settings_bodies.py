@@ -18,6 +18,7 @@ from gateway.ml_commons.feature_settings import DEFAULTS, PREFIX, SettingValue, 
 from gateway.wire.json_pointer import escaped
 
 _LIFETIMES: Final = get_args(Lifetime)
+_MOST_SETTINGS: Final = 1_000  # of a lifetime; there are not as many
 
 
 def read_changes(body: JsonObject) -> dict[Lifetime, Changes]:
@@ -42,7 +43,9 @@ def _read(body: JsonObject, lifetime: Lifetime) -> Changes:
     if not isinstance(value, dict):
         raise _refused(f"[{lifetime}] is {json_kind(value)}; it must be an object", f"/{lifetime}")
     changes: dict[str, SettingValue | None] = {}
-    for name, pointer, given in _flat(value, "", f"/{lifetime}"):
+    for place, (name, pointer, given) in enumerate(_flat(value, "", f"/{lifetime}")):
+        if place == _MOST_SETTINGS:
+            raise _refused(f"{lifetime} has more than {_MOST_SETTINGS} settings; send fewer", pointer)
         known = _known(name, removes=given is None)
         if not known:
             raise _refused(f"{lifetime} setting [{name}], not recognized", pointer, "settings_exception")

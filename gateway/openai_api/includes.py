@@ -44,6 +44,8 @@ def read_includes(fields: OpenAIFields) -> list[str]:
     """What a body wants to be included. What is wrong is noted: no answer has log probabilities."""
     names = fields.strings("include") or []
     for place, name in enumerate(names):
+        if fields.is_full:
+            break
         if name not in _OFFERED:
             why = "this gateway knows no log probabilities" if name == _LOGPROBS else "there is no such value"
             known = ", ".join(_OFFERED)

@@ -5,6 +5,7 @@ Below: agent_access. Above: the environment.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from typing import Final
@@ -23,6 +24,7 @@ from gateway.store import (
     RunRecord,
 )
 
+_MANY: Final = 1_000  # messages, tools and answers: reading them takes some 5 ms
 _RUN_MISSING: Final = frozenset({"run_not_found", "thread_not_found"})
 
 
@@ -60,6 +62,8 @@ class RunAccess(AgentAccess):
             StoreError, UnavailableError: the store or the gateway cannot be used now.
         """
         self._check_agent(caller, agent_id)
+        if len(given.messages) + len(given.tools) + len(given.answers) > _MANY:
+            await asyncio.sleep(0)  # reading them took its time, and beginning their run does, too
         admission = self._admission(caller)
         limits = caller.run_limits()
         return await self._runner.start(

@@ -24,7 +24,7 @@ MAX_VALUES: Final = 500_000
 
 _WINDOW_BYTES: Final = 16_384  # looked through in a step, in up to 5 ms
 _PIECE_BYTES: Final = 65_536  # parsed in a step, in up to 2 ms
-_FEW_VALUES: Final = 50_000  # so many are parsed at once, in up to 50 ms
+_FEW_VALUES: Final = 20_000  # so many are parsed at once, in up to 20 ms
 _TOKEN: Final = re.compile(rb'"[^"]*"?|[\[\]{},]')
 _QUOTE, _COMMA, _BRACKET, _END_BRACKET = b'",[]'
 _OPENING: Final = frozenset(b"[{")

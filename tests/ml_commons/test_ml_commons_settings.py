@@ -9,6 +9,7 @@ import pytest
 
 from gateway.errors import InvalidRequestError
 from gateway.ml_commons.feature_settings import DEFAULTS, Feature, feature_off, read_setting
+from gateway.ml_commons.settings_bodies import read_changes
 from tests.ml_commons_scene import MlGateway, ml_gateway
 
 ADMIN, USER = "admin-key-of-the-tests", "users-key-of-the-tests"
@@ -210,3 +211,11 @@ def test_every_default_is_a_value_of_its_setting(name: str) -> None:
 def test_a_feature_that_is_off_names_its_setting(feature: Feature, status: int, said: str) -> None:
     error = feature_off(feature)
     assert (error.status, error.message) == (status, said)
+
+
+def test_a_body_names_only_so_many_settings() -> None:
+    """Each with a `*` is compared with all that there are."""
+    names = ["*" * number for number in range(1, 1_002)]
+    with pytest.raises(InvalidRequestError, match="more than 1000 settings"):
+        read_changes({"persistent": dict.fromkeys(names)})
+    assert read_changes({"persistent": dict.fromkeys(names[:1_000])})["persistent"]

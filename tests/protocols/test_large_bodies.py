@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import orjson
 import pytest
 
 from gateway.wire import large_json
+from tests.counted_work import lines_executed
 from tests.running_gateway import LocalGateway, agent, local_gateway, parse_frames, run_body, scripted
 
 AT_ONCE: Final = 256 * 1024
@@ -98,3 +100,47 @@ async def test_a_thread_longer_than_a_request_may_be_goes_on_with_what_is_new(tm
         watched = await http.post("/agents/a/connect", json=run_body(run_id="r4", messages=history))
         snapshot = next(frame.data for frame in parse_frames(watched.content) if frame.type == "MESSAGES_SNAPSHOT")
         assert len(snapshot["messages"]) == 9_990 + 11 + 2
+
+
+class _Steps:
+    """The lines of Python that the event loop executed in one step at most."""
+
+    def __init__(self) -> None:
+        self.longest = 0
+
+    def run(self, handle: asyncio.Handle) -> None:
+        lines = lines_executed(lambda: _RUN(handle))
+        self.longest = max(self.longest, lines)
+
+
+_RUN: Final = asyncio.Handle._run
+UNKNOWN: Final = {f"k{number:06}": 1 for number in range(100_000)}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/agents/a/run", run_body(messages=[user(number, "x" * 50) for number in range(9_000)])),
+        ("/agents/a/run", {**run_body(), **UNKNOWN}),
+        ("/v1/chat/completions", {"model": "a", "messages": [{"role": "user", "content": "x" * 50}] * 9_000}),
+        ("/v1/responses", {"model": "a", "input": [{"role": "user", "content": "x" * 50}] * 9_000}),
+        ("/v1/responses", {"model": "a", "input": "x", "include": ["nothing of that name"] * 100_000}),
+        ("/v1/responses", UNKNOWN),
+        ("/process", {"input": [{"role": "user", "content": [{"type": "text", "text": "x" * 50}]}] * 4_500}),
+        ("/_plugins/_ml/agents/a/_execute", {"input": [{"role": "user", "content": "x" * 50}] * 9_000}),
+        ("/_plugins/_ml/agents/_register", {"name": "n", **UNKNOWN}),
+    ],
+    ids=["messages", "members", "chat", "responses", "include", "response", "process", "execute", "register"],
+)
+async def test_no_step_of_a_large_request_is_long(
+    tmp_path: Path, path: str, body: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as gateway:
+        content = orjson.dumps(body)
+        assert len(content) > AT_ONCE
+        steps = _Steps()
+        monkeypatch.setattr(asyncio.Handle, "_run", lambda handle: steps.run(handle))
+        answer = await gateway.client.http.post(path, content=content, headers=JSON)
+        monkeypatch.undo()
+        assert answer.status_code < 500
+    assert steps.longest < 1_000_000, "a line takes some 50 ns"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from typing import Any, Final
 
 import orjson
@@ -155,3 +156,23 @@ def test_no_step_is_long(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     assert longest < 300_000, "a line takes some 50 ns"
     assert max(pieces) < 3 * 65_536
     assert len(pieces) >= len(body) // (3 * 65_536)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{" + b",".join(b'"k%07d":1' % i for i in range(490_000)) + b"}",
+        b"[" + b",".join(b'{"id":"m%d","content":"x"}' % i for i in range(120_000)) + b"]",
+        orjson.dumps([{"id": f"m{i}", "role": "user", "content": "x" * 900} for i in range(9_900)]),
+        orjson.dumps(["\\\n" * 4_000_000]),
+    ],
+    ids=["members", "small objects", "messages", "one text"],
+)
+def test_a_document_takes_at_most_twenty_times_its_size(body: bytes) -> None:
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    document = loaded(body)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert document
+    assert peak - before < 20 * len(body)
