@@ -14,6 +14,7 @@ from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InputNames, InterruptAnswer
 from gateway.endpoints.answers import THREAD_HEADER, run_headers
 from gateway.errors import NotFoundError
+from gateway.events import approval_id
 from gateway.openai_api.chat_history import common_beginning
 from gateway.openai_api.chat_renderer import ChatForm, form_of
 from gateway.openai_api.chat_request import ChatRequest, ReadItems, read_chat_request
@@ -28,7 +29,7 @@ from gateway.openai_api.header_threads import (
 )
 from gateway.openai_api.ids import new_run_id, new_thread_id, place_of
 from gateway.openai_api.questions import EarlierCall, asked_ids, decision_of
-from gateway.openai_api.responses_references import StoredItems, waiting_calls
+from gateway.openai_api.responses_references import StoredItems, call_asked, waiting_calls
 from gateway.openai_api.responses_resource import CHAT_ORIGIN
 from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object, header_text, left_out_headers
 from gateway.openai_api.settings import ChatSettings
@@ -95,7 +96,9 @@ async def start_chat(
         request=remembered,
     )
     if settings.approve_by_word and asked.answers:
-        given = replace(given, messages=given.messages[:-1], answers=asked.answers, must_answer=True)
+        answered = replace(given, messages=given.messages[:-1], answers=asked.answers, must_answer=True)
+        if not asked.are_late or await environment.is_second_try(caller, request.model, answered):
+            given = answered
     viewer = await environment.start(caller, request.model, given, from_first=True)
     viewer.may_return = bool(key) or not request.stream
     return _started(viewer, form, place.thread_id, request)
@@ -140,19 +143,21 @@ def _form(request: ChatRequest, run_id: str, now: float, settings: ChatSettings)
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """What a thread waits for: its calls, and the answers of a last message that decides by word what the answer before
-    it asked.
+    it asked. `are_late`: nothing of that is open any more, so only a run that failed with them is gone on with.
     """
 
     earlier: tuple[EarlierCall, ...] = ()
     answers: tuple[InterruptAnswer, ...] = ()
+    are_late: bool = False
 
 
 async def _asked(environment: ProtocolEnvironment, caller: Caller, request: ChatRequest, thread_id: str) -> _Asked:
-    if not (interrupts := await environment.interrupts(caller, thread_id)):
-        return _Asked()
-    head = await environment.thread_head(caller, thread_id)
-    earlier = await waiting_calls(interrupts, head.messages, StoredItems(environment, caller))
     approved, ids = decision_of(request.messages[-1]), _asked_last(request)
+    stored = StoredItems(environment, caller)
+    if not (interrupts := await environment.interrupts(caller, thread_id)):
+        return await _late(approved, ids, stored)
+    head = await environment.thread_head(caller, thread_id)
+    earlier = await waiting_calls(interrupts, head.messages, stored)
     if approved is None or not ids:
         return _Asked(earlier)
     # Each answer asks for all that is open, so what is open and was asked there is all of it, or what it names.
@@ -162,6 +167,14 @@ async def _asked(environment: ProtocolEnvironment, caller: Caller, request: Chat
     own = await environment.interrupts(caller, thread_id, agent_id=request.model)
     asked = [each for each in asked if each in own] or asked  # another agent's are refused by name
     return _Asked(earlier, tuple(InterruptAnswer(each.id, "resolved", approved=approved) for each in asked))
+
+
+async def _late(approved: bool | None, ids: Sequence[str], stored: StoredItems) -> _Asked:
+    if approved is None:
+        return _Asked()
+    calls = [call_id for each in ids if (call_id := await call_asked(each, stored)) is not None]
+    answers = (InterruptAnswer(approval_id(call_id), "resolved", approved=approved) for call_id in calls)
+    return _Asked(answers=tuple(answers), are_late=True)
 
 
 def _asked_last(request: ChatRequest) -> Sequence[str]:

@@ -295,13 +295,20 @@ def _new_answers(items: Sequence[SaidItem | ApprovalItem]) -> list[ApprovalItem]
     return found[::-1]
 
 
+async def call_asked(request_id: str, stored: StoredItems) -> str | None:
+    """The call that a question is about; None: there is no such question."""
+    place = place_of(request_id)
+    if place is None or place.kind != "mcpr":
+        return None
+    there = (await stored.of(place.run_id)).get(place.number)
+    return there.block.call_id if there is not None and isinstance(there.block, ToolCall) else None
+
+
 async def _asked_call(item: ApprovalItem, calls: Container[str], stored: StoredItems) -> str:
     """The call that a question is about, one of the thread's `calls`."""
-    place = place_of(item.request_id)
-    if place is not None and place.kind == "mcpr":
-        there = (await stored.of(place.run_id)).get(place.number)
-        if there is not None and isinstance(there.block, ToolCall) and there.block.call_id in calls:
-            return there.block.call_id
+    call_id = await call_asked(item.request_id, stored)
+    if call_id is not None and call_id in calls:
+        return call_id
     raise wrong(
         f"No approval request found with id '{item.request_id[:256]}'; give the id of an mcp_approval_request item",
         f"{item.at}/approval_request_id",

@@ -16,14 +16,15 @@ from gateway.access.callers import Caller
 from gateway.agent import ABSENT, AgentInput, InputNames, InterruptAnswer
 from gateway.endpoints.answers import run_headers
 from gateway.errors import ConflictError, GatewayError, InvalidRequestError, NotFoundError
+from gateway.events import approval_id
 from gateway.history.model_view import open_calls
-from gateway.messages import JsonObject, Message, ToolCall
+from gateway.messages import JsonObject, Message, ToolCall, unanswered_calls
 from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.header_threads import ThreadPlace, first_named, header_place
 from gateway.openai_api.ids import new_run_id, new_thread_id
-from gateway.openai_api.questions import EarlierCall
+from gateway.openai_api.questions import EarlierCall, decision_of
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
-from gateway.openai_api.responses_chain import Chain, check_outputs, find_chain, whole_thread
+from gateway.openai_api.responses_chain import Chain, approval_gone, check_outputs, find_chain, whole_thread
 from gateway.openai_api.responses_history import common_beginning
 from gateway.openai_api.responses_items import ApprovalItem, ReadInput, SaidItem, plain_messages
 from gateway.openai_api.responses_output import Seal
@@ -117,6 +118,10 @@ async def start_response(
     plan = _Plan(request, chain, place, said, form, digest, request_id, known)
     there = plan if chain is None else replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
     comes_again = await _comes_again(environment, caller, there)
+    if not comes_again and said.again is not None:
+        answered = replace(there, said=said.again)
+        if comes_again := await _comes_again(environment, caller, answered):
+            there, said = answered, said.again
     if said.late is not None and not comes_again:
         raise said.late
     if chain is not None and (comes_again or _goes_on(chain, place, request, said.answers)):
@@ -167,13 +172,15 @@ def _first_run(content: bytes) -> str:
 @dataclass(frozen=True, slots=True)
 class _Said:
     """What a request says. `earlier` are the calls of its thread that wait for a person. `late` is the error where the
-    thread has its answers or outputs already: only a run that failed with them is gone on with.
+    thread has its answers or outputs already: only a run that failed with them is gone on with. `again` is the same
+    with its last word as an answer, where nothing that was asked there is open any more.
     """
 
     messages: tuple[Message, ...]
     answers: tuple[InterruptAnswer, ...] = ()
     earlier: tuple[EarlierCall, ...] = ()
     late: GatewayError | None = None
+    again: _Said | None = None
 
 
 async def _said(
@@ -206,7 +213,19 @@ async def _said(
     if chain is None and not messages:
         message = "input says nothing; give it a string, or an array of items"
         raise wrong(message, "/input", code="missing_required_parameter")
-    return _Said(messages, answers, waiting, late)
+    said = _Said(messages, answers, waiting, late)
+    return _answered_before(said, chain) if by_word and not answers else said
+
+
+def _answered_before(said: _Said, chain: Chain | None) -> _Said:
+    """What is said, and what it is if its last word answered a question that is not open any more."""
+    if chain is None or chain.interrupts or not said.messages or said.late is not None:
+        return said
+    calls = unanswered_calls(chain.messages)
+    if not calls or (approved := decision_of(said.messages[-1])) is None:
+        return said
+    answers = tuple(InterruptAnswer(approval_id(call.call_id), "resolved", approved=approved) for call in calls)
+    return replace(said, again=replace(said, messages=said.messages[:-1], answers=answers, late=approval_gone()))
 
 
 async def _unsealed(

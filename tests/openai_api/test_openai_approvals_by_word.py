@@ -33,6 +33,12 @@ MODEL: Final = scripted(
 )
 TWICE: Final = agent("twice", MODEL, tools=[TOOL])
 OTHER: Final = agent("other", MODEL, tools=[TOOL])
+FAILING: Final = agent(
+    "failing",
+    scripted([_refund("1")], [{"error": "server", "times": 1}, {"text": "It is done."}]),
+    tools=[TOOL],
+    parameters={"model_attempts": 1},
+)
 STRICT: Final = agent("strict", MODEL, tools=[{**TOOL, "approvers": "keys"}])
 KEYS: Final = [
     {"name": "ann", "key": "ann-key-of-the-tests"},
@@ -91,7 +97,7 @@ async def scene(tmp_path: Path) -> AsyncGenerator[OpenAIScene]:
     named = {"chat_completions": {"thread_headers": ["x-chat"]}, "responses": {"thread_headers": ["x-chat"]}}
     sections = {"protocols": named}
     async with openai_gateway(
-        tmp_path, [TWICE, OTHER, STRICT], server={"api_keys": KEYS}, sections=sections
+        tmp_path, [TWICE, OTHER, FAILING, STRICT], server={"api_keys": KEYS}, sections=sections
     ) as running:
         yield running
 
@@ -202,6 +208,22 @@ async def test_a_word_answers_the_agent_to_which_it_is_said(scene: OpenAIScene) 
     assert ran() == 1
     assert sorted(each["agentId"] for each in approvals.json()["approvals"]) == ["other", "twice"]
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "approval_of_other_agent")
+
+
+@every_surface
+async def test_a_word_whose_run_failed_is_said_again_and_only_the_model_is_asked(
+    scene: OpenAIScene, surface: Surface
+) -> None:
+    talk = Talk(scene, surface, model="failing")
+    await talk.say("refund, please")
+    failed = await talk.post("approve")
+    talk.said.pop()
+    last = await talk.say("approve")
+
+    assert failed.status_code == 502
+    assert last == "It is done."
+    assert ran() == 1
+    assert [content for role, content in await talk.stored() if role == "user"] == ["refund, please"]
 
 
 @every_surface
