@@ -285,12 +285,13 @@ async def shown_page(
     *,
     clock: Clock | None = None,
     server: Mapping[str, Any] | None = None,
+    callers: Mapping[str, Any] | None = None,
     **more: Unpack[ScreenOptions],
 ) -> AsyncGenerator[Screen]:
     """The page of a gateway in this process that has these agents, ready for the first message."""
     server = {"drain_seconds": 0, **(server or {})}
     async with (
-        local_gateway(directory, agents, clock=clock, page=built_page(), server=server) as gateway,
+        local_gateway(directory, agents, clock=clock, page=built_page(), server=server, callers=callers) as gateway,
         screen(browser, f"{gateway.client.base_url}/", **more) as shown,
     ):
         shown.gateway = gateway

@@ -212,14 +212,12 @@ async def test_a_new_line_is_no_message_and_nothing_is_no_message(browser: Brows
 
 
 async def test_a_failed_run_is_explained_and_tried_again(browser: Browser, tmp_path: Path) -> None:
-    steps: list[Mapping[str, Any]] = [{"text": "Half an "}, {"error": "quota", "times": 1}, {"text": "answer."}]
+    steps: list[Mapping[str, Any]] = [{"text": "Half an "}, {"error": "server", "times": 1}, {"text": "answer."}]
     async with shown_page(browser, tmp_path, [agent("moody", scripted(steps))]) as screen:
         await screen.say("Try")
-        await expect(screen.banner).to_contain_text(
-            "The model’s quota is used up. The operator of this site has to raise it."
-        )
+        await expect(screen.banner).to_contain_text("The model failed. Try again.")
         await expect(screen.banner).to_have_attribute("role", "alert")
-        await expect(screen.banner).to_have_attribute("data-code", "model_quota")
+        await expect(screen.banner).to_have_attribute("data-code", "model_server")
         await screen.expect_idle()
         await screen.banner.get_by_role("button", name="Try again").click()
         await expect(screen.answers.last).to_contain_text("answer.")

@@ -490,6 +490,13 @@ describe("when something went wrong", () => {
     expect(chat.done).toEqual([["retry"], ["dismissProblem"]]);
   });
 
+  test("the gateway's id of the request stands there for whoever asks about it", () => {
+    const chat = played();
+    chat.problem.value = { ...refused, requestId: "req-1" };
+    show(chat);
+    expect(one("[role=alert]").textContent).toContain("Request req-1");
+  });
+
   const refused = {
     code: "model_authentication",
     message: "gpt-oss (openai/v1/chat/completions): status 401",
@@ -504,7 +511,7 @@ describe("when something went wrong", () => {
     expect(one("[role=alert]").textContent).not.toContain("401");
     show(chat, { explain: ({ code, message }) => `${code}: ${message}` });
     const words = one("[role=alert]").textContent;
-    expect(words).toContain("The model failed. Try again.");
+    expect(words).toContain("The model cannot be asked.");
     expect(words).toContain("model_authentication: gpt-oss (openai/v1/chat/completions): status 401");
   });
 

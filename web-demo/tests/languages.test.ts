@@ -123,7 +123,8 @@ test("what only the page says comes from a file of its own; without it all is En
 test("problems are told by their codes, and by themselves where no words are known", () => {
   const { problem } = wordsIn();
   expect(problem({ code: "model_overloaded", message: "503" })).toBe(english.problem_busy);
-  expect(problem({ code: "model_not_found", message: "404" })).toBe(english.problem_model);
+  expect(problem({ code: "model_not_found", message: "404" })).toBe(english.problem_setup);
+  expect(problem({ code: "model_server", message: "500" })).toBe(english.problem_model);
   expect(problem({ code: "agent_not_found", message: "404" })).toBe(english.problem_not_found);
   expect(problem({ code: "limit_visitor_runs_per_minute", message: "429" })).toBe(english.problem_rate_limited);
   expect(problem({ code: "message_too_large", message: "413" })).toBe(english.problem_too_large);

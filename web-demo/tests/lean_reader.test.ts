@@ -83,6 +83,12 @@ function streamed(...events: readonly WireEvent[]): Answer {
   };
 }
 
+/** The types of events. Of deltas that follow each other it does not matter how many there were. */
+function told(events: readonly WireEvent[]): string[] {
+  const types = events.map(({ type }) => type);
+  return types.filter((type, place) => !/_(?:CONTENT|ARGS)$/.test(type) || type !== types[place - 1]);
+}
+
 describe("both readers", () => {
   test("send the same request", async () => {
     const seen: unknown[] = [];
@@ -107,9 +113,7 @@ describe("both readers", () => {
     expect(ours.messages).toEqual(theirs.messages);
     expect(ours.state).toEqual(theirs.state);
     expect(ours.error).toEqual(theirs.error);
-    expect(ours.events.map(({ type }) => type).filter((type) => !type.endsWith("CHUNK"))).toEqual(
-      theirs.events.map(({ type }) => type),
-    );
+    expect(told(ours.events.filter(({ type }) => !type.endsWith("CHUNK")))).toEqual(told(theirs.events));
   });
 
   test("raise what the gateway refuses", async () => {

@@ -115,6 +115,8 @@ export interface Problem {
   readonly message: string;
   readonly retryable: boolean;
   readonly retryAfterSeconds: number | undefined;
+  /** By which the gateway's log knows what was asked, where it said so. */
+  readonly requestId?: string | undefined;
 }
 
 export interface Usage {

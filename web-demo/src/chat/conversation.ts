@@ -269,7 +269,7 @@ class LiveConversation implements Conversation {
       this.#approvals.reopen();
       return undefined;
     }
-    const outcome = outcomeOf(end.event);
+    const outcome = outcomeOf(end.event, end.requestId);
     if (isOld) picture.usage = undefined;
     picture.addUsage(outcome.usage);
     const isMine = end.runId === this.#memory.get("run");

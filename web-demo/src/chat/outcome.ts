@@ -28,26 +28,26 @@ const CUT_OFF: { readonly [reason: string]: string } = {
   context_overflow: "",
 };
 
-/** `event` is a RUN_FINISHED or a RUN_ERROR. */
-export function outcomeOf(event: WireEvent): Outcome {
+/** `event` is a RUN_FINISHED or a RUN_ERROR. `requestId`: of the request that told it. */
+export function outcomeOf(event: WireEvent, requestId?: string): Outcome {
   const outcome = (event.outcome ?? {}) as JsonObject;
   const pending = Array.isArray(outcome.pendingToolCallIds) ? outcome.pendingToolCallIds.map(String) : [];
   return {
     pendingCalls: pending,
     isInterrupt: outcome.type === "interrupt",
-    problem: problemOf(event, outcome),
+    problem: problemOf(event, outcome, requestId),
     usage: usageOf(event.usage),
   };
 }
 
-function problemOf(event: WireEvent, outcome: JsonObject): Problem | undefined {
+function problemOf(event: WireEvent, outcome: JsonObject, requestId?: string): Problem | undefined {
   if (event.type === "RUN_ERROR") {
-    return failure(typeof event.code === "string" ? event.code : undefined, String(event.message ?? ""));
+    return failure(typeof event.code === "string" ? event.code : undefined, String(event.message ?? ""), requestId);
   }
   const code = String((event.metadata as JsonObject | undefined)?.code ?? "");
-  if (outcome.type === "cancelled" && code in STOPPED) return failure(code, STOPPED[code] ?? "");
+  if (outcome.type === "cancelled" && code in STOPPED) return failure(code, STOPPED[code] ?? "", requestId);
   const reason = String((event.result as JsonObject | null | undefined)?.stopReason ?? "");
-  return reason in CUT_OFF ? failure(reason, CUT_OFF[reason] ?? "") : undefined;
+  return reason in CUT_OFF ? failure(reason, CUT_OFF[reason] ?? "", requestId) : undefined;
 }
 
 /** The sums over models; undefined if none reported any. */

@@ -12,16 +12,21 @@ import { failure, RefusedError } from "../wire/problem";
 import { ConnectionLostError, type RunObserver, type RunReader, UnreadableStreamError } from "../wire/run_reader";
 import type { Problem } from "./contract";
 
-/** How it ended. `runId` is the id of the last reported run; undefined if there was none. */
+/** `runId` is the id of the last reported run; undefined if there was none. */
+interface Ended {
+  readonly runId: string | undefined;
+  readonly event: WireEvent;
+  readonly requestId: string | undefined;
+}
+
+/** How it ended. */
 export type RunEnd =
-  | { readonly how: "failed"; readonly runId: string | undefined; readonly event: WireEvent }
-  | {
+  | ({ readonly how: "failed" } & Ended)
+  | ({
       readonly how: "finished";
-      readonly runId: string | undefined;
-      readonly event: WireEvent;
       /** It was no run: the thread that was looked at is not there. */
       readonly isUnknownThread: boolean;
-    }
+    } & Ended)
   /** The gateway took nothing in. */
   | { readonly how: "refused"; readonly problem: Problem; readonly stale: WireStale | undefined }
   | { readonly how: "unreadable"; readonly problem: Problem }
@@ -80,6 +85,7 @@ class Lap {
   runId: string | undefined;
   end: RunEnd | undefined;
   #hasMessages = false;
+  #requestId: string | undefined;
 
   constructor(
     private readonly input: WireInput,
@@ -90,6 +96,9 @@ class Lap {
   async read(reader: RunReader, kind: "run" | "connect", signal: AbortSignal): Promise<RunEnd | undefined> {
     const { follower } = this;
     const observer: RunObserver = {
+      onAnswer: (requestId) => {
+        this.#requestId = requestId;
+      },
       onMessages: (messages) => follower.onMessages(messages),
       onState: (state) => follower.onState(state),
       onEvent: (event) => {
@@ -110,13 +119,17 @@ class Lap {
     if (event.type === "RUN_STARTED") this.runId = String(event.runId);
     else if (event.type === "MESSAGES_SNAPSHOT") this.#hasMessages = true;
     else if (event.type === "RUN_FINISHED") this.end = this.#finished(event);
-    else if (event.type === "RUN_ERROR") this.end = { how: "failed", runId: this.runId, event };
+    else if (event.type === "RUN_ERROR") this.end = { how: "failed", ...this.#ended(event) };
   }
 
   /** For an unknown thread the gateway sends a run with the requested id and without messages. */
   #finished(event: WireEvent): RunEnd {
-    const { runId } = this;
-    return { how: "finished", runId, event, isUnknownThread: runId === this.input.runId && !this.#hasMessages };
+    const isUnknownThread = this.runId === this.input.runId && !this.#hasMessages;
+    return { how: "finished", ...this.#ended(event), isUnknownThread };
+  }
+
+  #ended(event: WireEvent): Ended {
+    return { runId: this.runId, event, requestId: this.#requestId };
   }
 }
 

@@ -63,6 +63,7 @@ const KINDS: readonly (readonly [RegExp, ProblemKind])[] = [
   [/^model_quota$/, "quota"],
   [/context_overflow$/, "context_overflow"],
   [/(?:content_filter|^refusal)$/, "content_filter"],
+  [/^model_(?:authentication|not_found|invalid)$/, "setup"],
   [/^model_/, "model"],
   [/not_found$/, "not_found"],
   [/^server_/, "server"],

@@ -3,7 +3,7 @@
  *
  * Below: chat/, wire/. Above: the shell. A key is kept until the tab is closed, and travels in a header alone.
  */
-import { effect, signal, untracked } from "@preact/signals";
+import { batch, effect, signal, untracked } from "@preact/signals";
 import type {
   AgentSummary,
   Conversation,
@@ -29,8 +29,10 @@ export class Session {
   readonly agents = signal<readonly AgentSummary[]>([]);
   readonly agent = signal<AgentSummary | undefined>(undefined);
   readonly conversation = signal<Conversation | undefined>(undefined);
-  /** What answers is no language model, and says so. Undefined until that is known of the first agent. */
-  readonly isDemonstration = signal<boolean | undefined>(undefined);
+  /** What answers is no language model, and says so: this page's tools and its form are there for it alone. */
+  readonly isDemonstration = signal(false);
+  /** A thread whose agent is no longer there: another one answers. */
+  readonly orphan = signal<string | undefined>(undefined);
   /** Whether to ask for a key: because there is none, or because the one there is was refused. */
   readonly keyNeeded = signal<"no" | "missing" | "wrong">("no");
   readonly hasKey = signal(kept(KEY) !== undefined);
@@ -42,6 +44,8 @@ export class Session {
   readonly #connection: Connection;
   readonly #memory = storageMemory("agui-");
   readonly #tools: readonly FrontendTool[];
+  /** How often an agent was chosen. */
+  #asked = 0;
 
   constructor(baseUrl: string, tools: readonly FrontendTool[]) {
     this.#tools = tools;
@@ -75,20 +79,28 @@ export class Session {
     this.problem.value = undefined;
     this.keyNeeded.value = "no";
     this.isEmpty.value = this.agents.value.length === 0;
-    const known = this.agents.value.find((agent) => agent.id === kept(AGENT)) ?? this.agents.value[0];
-    if (known === undefined) return;
-    this.#talkTo(known, this.#memory.get("thread"));
+    const last = kept(AGENT);
+    const known = this.agents.value.find((agent) => agent.id === last);
+    const agent = known ?? this.agents.value[0];
+    if (agent === undefined) return;
+    const thread = this.#memory.get("thread");
+    if (last !== undefined && known === undefined) this.orphan.value = thread;
+    await this.#talkTo(agent, thread);
   }
 
+  /** The thread that is open stays where its own agent is gone. */
   chooseAgent(id: string): void {
     const agent = this.agents.peek().find((each) => each.id === id);
-    if (agent !== undefined && agent.id !== this.agent.peek()?.id) this.#talkTo(agent, undefined);
+    if (agent === undefined || agent.id === this.agent.peek()?.id) return;
+    const open = this.conversation.peek()?.threadId.peek();
+    void this.#talkTo(agent, open === this.orphan.peek() ? open : undefined);
   }
 
   openThread(thread: ThreadSummary): void {
     const agent = this.agents.peek().find((each) => each.id === thread.agentId);
+    if (agent === undefined) this.orphan.value = thread.id;
     if (agent === undefined || agent.id === this.agent.peek()?.id) void this.conversation.peek()?.open(thread.id);
-    else this.#talkTo(agent, thread.id);
+    else void this.#talkTo(agent, thread.id);
   }
 
   newThread(): void {
@@ -122,8 +134,11 @@ export class Session {
     await conversation.retry();
   }
 
-  #talkTo(agent: AgentSummary, threadId: string | undefined): void {
+  async #talkTo(agent: AgentSummary, threadId: string | undefined): Promise<void> {
     keep(AGENT, agent.id);
+    const asked = ++this.#asked;
+    const isDemonstration = await this.#isDemonstration(agent);
+    if (asked !== this.#asked) return; // another was chosen meanwhile
     this.conversation.peek()?.close();
     const connection = this.#connection;
     const reader = new HttpAgentReader(connection, agent.id);
@@ -134,18 +149,20 @@ export class Session {
       memory: this.#memory,
       ask: (tool) => words.peek().say("mayRun", { tool }),
     });
-    conversation.setTools(this.#tools);
-    this.agent.value = agent;
-    this.conversation.value = conversation;
+    conversation.setTools(isDemonstration ? this.#tools : []);
+    batch(() => {
+      this.isDemonstration.value = isDemonstration;
+      this.agent.value = agent;
+      this.conversation.value = conversation;
+    });
     void conversation.open(threadId);
-    void this.#lookAt(agent);
   }
 
-  async #lookAt(agent: AgentSummary): Promise<void> {
+  async #isDemonstration(agent: AgentSummary): Promise<boolean> {
     const known = await this.#connection.capabilities(agent.id).catch((): JsonObject => ({}));
     const identity = known.identity as JsonObject | undefined;
     const metadata = identity?.metadata as JsonObject | undefined;
-    if (this.agent.peek() === agent) this.isDemonstration.value = metadata?.languageModel === false;
+    return metadata?.languageModel === false;
   }
 }
 

@@ -50,7 +50,7 @@ export function Shell({ session }: { session: Session }) {
           }}
         />
       </main>
-      <Panel />
+      {session.isDemonstration.value && <Panel />}
       <Questions />
       <KeyDialog session={session} />
       {explaining.value && (
@@ -113,16 +113,18 @@ function Header({ session, onExplain }: PartProps) {
           <span class="page-demo-more">{say("demoMore")}</span>
         </button>
       )}
-      <button
-        type="button"
-        class="agui-icon-button"
-        aria-label={say("form")}
-        title={say("form")}
-        aria-expanded={panel.value}
-        onClick={() => (panel.value ? closePanel() : showPanel())}
-      >
-        <PageIcon name="panel" />
-      </button>
+      {session.isDemonstration.value && (
+        <button
+          type="button"
+          class="agui-icon-button"
+          aria-label={say("form")}
+          title={say("form")}
+          aria-expanded={panel.value}
+          onClick={() => (panel.value ? closePanel() : showPanel())}
+        >
+          <PageIcon name="panel" />
+        </button>
+      )}
     </header>
   );
 }
@@ -187,7 +189,10 @@ function Talk({ session, onExplain }: PartProps) {
       </div>
     );
   }
-  const note = demonstration ? (
+  const isOrphan = conversation.threadId.value === session.orphan.value;
+  const note = isOrphan ? (
+    <p role="status">{say("agentGone", { agent: agent.name })}</p>
+  ) : demonstration ? (
     <>
       {say("demoNote")}{" "}
       <button type="button" class="page-link" onClick={onExplain}>
@@ -195,9 +200,8 @@ function Talk({ session, onExplain }: PartProps) {
       </button>
     </>
   ) : undefined;
-  // not before it is known what stands below it, which would push it away
   const greeting = (
-    <div class="page-greeting" hidden={demonstration === undefined}>
+    <div class="page-greeting">
       <p class="agui-greeting">{say("welcome")}</p>
       {agent.description && <p dir="auto">{agent.description}</p>}
     </div>
@@ -206,7 +210,7 @@ function Talk({ session, onExplain }: PartProps) {
     <Chat
       key={agent.id}
       conversation={conversation}
-      tools={pageTools}
+      tools={demonstration ? pageTools : []}
       prompts={demonstration ? demonstrationPrompts(say) : []}
       greeting={greeting}
       note={note}
@@ -217,9 +221,9 @@ function Talk({ session, onExplain }: PartProps) {
   );
 }
 
-/** Why a model failed, as the server tells it to who may know. */
+/** What went wrong, as the server tells it to who may know. */
 function causes({ code, message }: Problem) {
-  if (!code.startsWith("model_")) return undefined;
+  if (!message) return undefined;
   return (
     <p class="agui-hint" dir="ltr">
       {code}: {message}

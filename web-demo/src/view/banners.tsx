@@ -31,6 +31,7 @@ export function ProblemBanner({ problem, onKey, explain }: ProblemExtras & { pro
       <div class="agui-banner-words">
         <p>{key === undefined ? words.problem(problem) : say("keyNeeded")}</p>
         {explain?.(problem)}
+        {problem.requestId && <p class="agui-hint">{say("requestId", { id: problem.requestId })}</p>}
         {wait && (
           <p class="agui-hint" aria-live="off">
             {say("retryWhen", { when: words.relative(until, now) })}

@@ -39,6 +39,8 @@ export interface ChatProps extends ProblemExtras {
   readonly uploads?: UploadLimits | false;
   /** Shown below the composer. */
   readonly note?: ComponentChildren;
+  /** False: what an answer cost is not told. */
+  readonly usage?: boolean;
   readonly disabled?: boolean;
   readonly autofocus?: boolean;
 }
@@ -54,7 +56,8 @@ export function Chat(props: ChatProps) {
   const area = useRef<HTMLTextAreaElement>(null);
   const takeFiles = useRef<(files: readonly File[]) => void>(() => {});
   const drop = useFileDrop(uploads !== false, takeFiles);
-  const parts = useMemo(() => ({ conversation, tools }), [conversation, tools]);
+  const tellsUsage = props.usage ?? true;
+  const parts = useMemo(() => ({ conversation, tools, tellsUsage }), [conversation, tools, tellsUsage]);
   const thread = conversation.threadId.value;
 
   // Another thread is shown from its end.

@@ -6,6 +6,8 @@ import type { Conversation, FrontendTool } from "../chat/contract";
 export interface ChatParts {
   readonly conversation: Conversation;
   readonly tools: readonly FrontendTool[];
+  /** Whether what an answer cost is told. */
+  readonly tellsUsage: boolean;
 }
 
 export const ChatContext = createContext<ChatParts | undefined>(undefined);

@@ -166,9 +166,9 @@ export function Answer({ entry, last }: { entry: AnswerEntry; last: boolean }) {
 
 function AnswerTools({ entry, last }: { entry: AnswerEntry; last: boolean }) {
   const { say } = useTexts();
-  const { conversation } = useChat();
+  const { conversation, tellsUsage } = useChat();
   const idle = conversation.phase.value === "idle";
-  const usage = last && idle ? conversation.usage.value : undefined;
+  const usage = last && idle && tellsUsage ? conversation.usage.value : undefined;
   return (
     <div class="agui-tools" data-last={last || undefined}>
       <CopyButton text={() => entry.text.value} label={say("copy")} />

@@ -58,6 +58,7 @@ export class ObservedReader implements RunReader {
       kind,
       sent,
       {
+        onAnswer: (requestId) => observer.onAnswer?.(requestId),
         onMessages: (all) => {
           messages = all;
           observer.onMessages(all);

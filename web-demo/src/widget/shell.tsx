@@ -146,7 +146,7 @@ interface ContentProps {
 
 function Content({ widget, autofocus = false, onClose }: ContentProps) {
   const { say } = useTexts();
-  const { heading, greeting, suggestions, uploads } = widget.settings.value;
+  const { heading, greeting, suggestions, key, uploads } = widget.settings.value;
   const isEmpty = widget.conversation.entries.value.length === 0;
   const isListing = widget.isListing.value;
   const body = useRef<HTMLDivElement>(null);
@@ -187,6 +187,7 @@ function Content({ widget, autofocus = false, onClose }: ContentProps) {
               prompts={suggestions.map((text) => ({ text }))}
               greeting={greeting === undefined ? undefined : <p class="agui-greeting">{greeting}</p>}
               autofocus={autofocus}
+              usage={key === undefined}
               {...(uploads ? {} : { uploads: false as const })}
             />
           </div>

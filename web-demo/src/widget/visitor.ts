@@ -97,7 +97,7 @@ export class Visitor {
 
 /** Why there is no token. A key that the gateway does not know is the site's mistake: no visitor can sign in to mend it. */
 async function refusalOf(response: Response): Promise<RefusedError> {
-  const refused = refusal(response.status, await response.text(), response.headers.get("retry-after"));
+  const refused = refusal(response.status, await response.text(), response.headers);
   if (response.status !== 401) return refused;
   return new RefusedError(401, { ...refused.problem, code: "publishable_key_unknown", retryable: false });
 }

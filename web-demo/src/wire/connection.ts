@@ -31,6 +31,11 @@ export function connectionLost(error: unknown): Error {
   return new ConnectionLostError("the gateway cannot be reached", { cause: error });
 }
 
+interface AgentPage {
+  readonly agents: readonly AgentSummary[];
+  readonly nextCursor?: string | null;
+}
+
 export class Connection {
   readonly baseUrl: string;
   readonly #token: () => string | undefined | Promise<string | undefined>;
@@ -61,8 +66,14 @@ export class Connection {
   }
 
   async agents(): Promise<AgentSummary[]> {
-    const { agents } = (await this.#ask("GET", "/agents")) as { agents: AgentSummary[] };
-    return agents.map(({ id, name, description }) => ({ id, name, description }));
+    const found: AgentSummary[] = [];
+    for (let cursor: string | null | undefined = ""; typeof cursor === "string"; ) {
+      const query: string = cursor && `?${new URLSearchParams({ cursor })}`;
+      const page = (await this.#ask("GET", `/agents${query}`)) as AgentPage;
+      found.push(...page.agents.map(({ id, name, description }) => ({ id, name, description })));
+      cursor = page.nextCursor;
+    }
+    return found;
   }
 
   /** AG-UI's AgentCapabilities. https://docs.ag-ui.com/spec/1.0/basic/capabilities */
@@ -113,7 +124,7 @@ export class Connection {
       headers: { ...(await this.headers()), ...(body && { "Content-Type": "application/json" }) },
       ...(body && { body: JSON.stringify(body) }),
     });
-    if (!response.ok) throw refusal(response.status, await response.text(), response.headers.get("retry-after"));
+    if (!response.ok) throw refusal(response.status, await response.text(), response.headers);
     return response.status === 204 ? undefined : response.json();
   }
 }

@@ -12,7 +12,7 @@ import type { Connection } from "./connection";
 import { type EventStream, eventStream } from "./event_stream";
 import { FileShelf } from "./file_shelf";
 import { withMergedDeltas } from "./merged_deltas";
-import { refusal } from "./problem";
+import { REQUEST_ID, refusal } from "./problem";
 import { ConnectionLostError, type RunObserver, type RunReader, UnreadableStreamError } from "./run_reader";
 
 export class HttpAgentReader implements RunReader {
@@ -100,8 +100,9 @@ class Reading {
       const body = withNumbers(this.#shelf.fill(String(init.body)));
       const response = await this.connection.fetch(url, { ...init, body });
       if (!response.ok) {
-        this.#refusal = refusal(response.status, await response.clone().text(), response.headers.get("retry-after"));
+        this.#refusal = refusal(response.status, await response.clone().text(), response.headers);
       }
+      this.observer.onAnswer?.(response.headers.get(REQUEST_ID) ?? undefined);
       this.#stream = eventStream(response.ok ? withMergedDeltas(response) : response, { signal });
       return this.#stream.response;
     } catch (error) {

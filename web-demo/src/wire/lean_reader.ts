@@ -10,7 +10,7 @@ import { eventStream, type Watch } from "./event_stream";
 import { RunFold } from "./lean_fold";
 import { FrameReader } from "./lean_frames";
 import { EventOrder } from "./lean_order";
-import { refusal } from "./problem";
+import { REQUEST_ID, refusal } from "./problem";
 import { ConnectionLostError, type RunObserver, type RunReader } from "./run_reader";
 
 const PROTOCOL_VERSION = "1.0";
@@ -41,7 +41,8 @@ export class LeanReader implements RunReader {
       body: withNumbers(JSON.stringify(sent(input))),
       signal,
     });
-    if (!answer.ok) throw refusal(answer.status, await answer.text(), answer.headers.get("retry-after"));
+    if (!answer.ok) throw refusal(answer.status, await answer.text(), answer.headers);
+    observer.onAnswer?.(answer.headers.get(REQUEST_ID) ?? undefined);
     const stream = eventStream(answer, { ...this.watch, signal });
     const order = new EventOrder();
     const fold = new RunFold(structuredClone(input.messages) as WireMessage[], input.state);

@@ -35,8 +35,14 @@ const SAME_AS: { readonly [code: string]: string } = {
   thread_busy: "conflict",
 };
 
+/** The header by which every answer names its request. */
+export const REQUEST_ID = "x-request-id";
+/** How a model failed that will not answer the next time either, until somebody changes something. */
+const LASTING =
+  /^(?:model_(?:invalid|authentication|not_found|quota|context_overflow|content_filter)|refusal|content_filter|context_overflow)$/;
+
 /** What an answer that is no success says. `body` is its text, JSON or not. */
-export function refusal(status: number, body: string, retryAfter?: string | null): RefusedError {
+export function refusal(status: number, body: string, headers: Headers): RefusedError {
   const told = readBody(body);
   const code = told.code ?? CODE_OF_STATUS[status] ?? (status >= 500 ? "unavailable" : "invalid_request");
   return new RefusedError(
@@ -45,15 +51,16 @@ export function refusal(status: number, body: string, retryAfter?: string | null
       code: SAME_AS[code] ?? code,
       message: told.detail ?? `The server answered ${status}.`,
       retryable: status >= 500 || status === 408 || status === 409 || status === 429 || status === 401,
-      retryAfterSeconds: secondsOf(retryAfter),
+      retryAfterSeconds: secondsOf(headers.get("retry-after")),
+      requestId: headers.get(REQUEST_ID) ?? undefined,
     },
     told.stale,
   );
 }
 
 /** A run's RUN_ERROR as a problem. */
-export function failure(code: string | undefined, message: string): Problem {
-  return { code: code ?? "run_failed", message, retryable: true, retryAfterSeconds: undefined };
+export function failure(code = "run_failed", message: string, requestId?: string): Problem {
+  return { code, message, retryable: !LASTING.test(code), retryAfterSeconds: undefined, requestId };
 }
 
 function readBody(body: string): { code?: string; detail?: string; stale?: WireStale } {

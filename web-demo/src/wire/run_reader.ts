@@ -9,6 +9,8 @@ import type { WireEvent, WireInput, WireMessage } from "./ag_ui";
 
 /** What a reader tells while it reads, in the order of the stream: first an event, then what it did to messages and state. */
 export interface RunObserver {
+  /** The gateway answers; its log knows the request by this id. */
+  onAnswer?(requestId: string | undefined): void;
   /**
    * All messages as they are now: those of the input, and what came since. May be called for every delta, so do little.
    * The array and its messages are the reader's: look at them before you give control back, or when it tells the next.

@@ -131,6 +131,8 @@ export const english = {
   keyNeeded: "This server asks for a key",
   keyEnter: "Enter a key",
 
+  requestId: "Request {id}",
+
   // What went wrong, and what to do; `texts.ts` says which codes are which
   problem_network: "The server cannot be reached. Check your connection, then try again.",
   problem_signed_out: "You are not signed in here, or no longer. Reload the page.",
@@ -142,6 +144,7 @@ export const english = {
   problem_not_found: "This conversation or agent no longer exists. Start a new conversation.",
   problem_busy: "The model is busy. Wait a moment, then try again.",
   problem_model: "The model failed. Try again.",
+  problem_setup: "The model cannot be asked. The operator of this site has to mend that.",
   problem_quota: "The model’s quota is used up. The operator of this site has to raise it.",
   problem_context_overflow: "This conversation is too long for the model. Start a new one.",
   problem_content_filter: "The model may not answer this. Put it differently.",

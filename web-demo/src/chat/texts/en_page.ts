@@ -14,6 +14,8 @@ export const pageEnglish = {
   keyWrong: "The server does not know this key.",
   api: "API",
   noAgents: "This gateway has no agents yet. Add one to its configuration file, and start it again.",
+  agentGone:
+    "The agent of this conversation is no longer there. {agent} answers what you say now; another one can be chosen above.",
 
   // The demonstration
   demo: "Demo model",

@@ -1,0 +1,75 @@
+"""The page before an operator's own agent, whose model is a real one: nothing of the demonstration is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.ml_commons_scene import LOOPBACK
+from tests.openai_chat_server import ChatServer, Script, chat_server, completion
+from tests.page_browser import DEMONSTRATION, shown_page
+from tests.running_gateway import agent, scripted
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def own_agent(server: ChatServer, **more: Any) -> dict[str, Any]:
+    model = {"model_provider": "openai/v1/chat/completions", "model_id": "m", "endpoint": server.endpoint}
+    return agent("own", {**model, "credential": {"openai_api_key": "sk-test"}}, name="Own", **more)
+
+
+async def test_a_real_model_is_sent_none_of_the_demonstrations_tools(browser: Browser, tmp_path: Path) -> None:
+    async with chat_server() as server, shown_page(browser, tmp_path, [own_agent(server), DEMONSTRATION]) as screen:
+        server.answers(completion("Hello."))
+        await screen.ask("Hi")
+        await expect(screen.answers.last).to_contain_text("Hello.")
+        await expect(screen.page.get_by_role("complementary", name="This page’s form")).to_have_count(0)
+        await expect(screen.button("This page’s form")).to_have_count(0)
+        await screen.page.get_by_label("Agent").select_option("Assistant")
+        await expect(screen.button("This page’s form")).to_be_visible()
+        await screen.ask("Use the dark theme")
+        await expect(screen.card("set_theme")).to_have_attribute("data-status", "done")
+    assert [request.json.get("tools") for request in server.requests] == [None]
+
+
+async def test_what_a_wrong_key_breaks_is_not_offered_again_and_is_told_to_the_operator(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with chat_server() as server, shown_page(browser, tmp_path, [own_agent(server)]) as screen:
+        refusal = b'{"error": {"message": "Incorrect API key provided"}}'
+        server.answers(Script(401, [refusal], "application/json", framing="length"))
+        await screen.say("Hi")
+        await expect(screen.banner).to_contain_text("The model cannot be asked.")
+        await expect(screen.banner).to_contain_text("model_authentication:")
+        await expect(screen.banner).to_contain_text("Request ")
+        await expect(screen.banner.get_by_role("button", name="Try again")).to_have_count(0)
+
+
+async def test_a_conversation_whose_agent_is_gone_says_so_and_lets_the_person_choose(
+    browser: Browser, tmp_path: Path
+) -> None:
+    echo = scripted(rules=[{"when": {}, "response": [{"text": "You said: {{user}}"}]}])
+    agents = [agent("first", echo, name="First"), agent("second", echo, name="Second")]
+    async with chat_server() as server, shown_page(browser, tmp_path, agents, callers=LOOPBACK) as screen:
+        server.answers(completion("Hello."))
+        assert screen.gateway is not None
+        http = screen.gateway.client.http
+        made = await http.put("/agents/third", json={"name": "Third", "model": own_agent(server)["model"]})
+        assert made.status_code == 201, made.text
+        await screen.page.reload()
+        await screen.page.get_by_label("Agent").select_option("Third")
+        await screen.ask("Hello")
+        await http.delete("/agents/third")
+        await screen.page.reload()
+        gone = screen.page.get_by_text("The agent of this conversation is no longer there. First answers")
+        await expect(gone).to_be_visible()
+        await expect(screen.answers.last).to_contain_text("Hello.")
+        await screen.page.get_by_label("Agent").select_option("Second")
+        await expect(screen.answers.last).to_contain_text("Hello.")
+        await screen.ask("Again")
+        await expect(screen.answers.last).to_contain_text("You said: Again")
+        [thread] = (await http.get("/threads")).json()["threads"]
+        assert thread["agentId"] == "second"
