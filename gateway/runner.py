@@ -413,10 +413,19 @@ class Runner:
         raise no_message(thread_id, message_id)
 
     async def messages(
-        self, owner: str, thread_id: str, *, limit: int, cursor: str | None, version: int | None = None
+        self,
+        owner: str,
+        thread_id: str,
+        *,
+        limit: int,
+        cursor: str | None,
+        version: int | None = None,
+        max_bytes: int | None = None,
     ) -> Page[Message]:
         """Those of the current version without a number. Raises NotFoundError for an unknown thread or version."""
-        page = await self.store.list_messages(owner, thread_id, limit=limit, cursor=cursor, version=version)
+        page = await self.store.list_messages(
+            owner, thread_id, limit=limit, cursor=cursor, version=version, max_bytes=max_bytes
+        )
         if not page.items:
             await self._check_version(owner, thread_id, version)
         return page

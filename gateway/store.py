@@ -354,10 +354,19 @@ class Store(Protocol):
     async def load_summary(self, owner: str, thread_id: str) -> ThreadSummary | None: ...
 
     async def list_messages(
-        self, owner: str, thread_id: str, *, limit: int, cursor: str | None, version: int | None = None
+        self,
+        owner: str,
+        thread_id: str,
+        *,
+        limit: int,
+        cursor: str | None,
+        version: int | None = None,
+        max_bytes: int | None = None,
     ) -> Page[Message]:
         """In order, from the first; of the current version without a number. Empty for an unknown thread or version.
         Raises as list_threads.
+
+        `max_bytes`: a page ends early, with the message with which it has so many, as they are stored.
 
         A version that is asked for by its number has what it hides, too (see begin_run).
         """

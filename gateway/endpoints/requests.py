@@ -22,6 +22,9 @@ END_WITH_INPUT: Final = "agui_gateway.end_with_input"
 """The server's extension of a request's scope that `end_with_client` calls."""
 
 _AT_ONCE_BYTES = 256 * 1024  # are parsed in up to 40 ms
+PAGE_BYTES: Final = 4_000_000
+"""A page of a list ends early, with the item with which it has so many."""
+
 _PAGE = 50
 _MAX_PAGE = 500
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Reversible, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final, Protocol
 
-from gateway.endpoints.requests import whole_number
+from gateway.endpoints.requests import PAGE_BYTES, whole_number
 from gateway.messages import JsonObject
 from gateway.openai_api.errors import wrong
+from gateway.wire import strict_json
 
 _USUAL: Final = 20
 _MOST: Final = 100
@@ -31,7 +31,9 @@ class ListedItem(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListPart:
-    """At most `limit` items behind the one with the id `after`, the latest first unless `oldest_first`."""
+    """At most `limit` items behind the one with the id `after`, the latest first unless `oldest_first`; fewer where
+    they are large (PAGE_BYTES).
+    """
 
     limit: int = _USUAL
     after: str | None = None
@@ -46,8 +48,14 @@ class ListPart:
         ordered = iter(items) if self.oldest_first else reversed(items)
         if self.after is not None and all(item.id != self.after for item in ordered):
             raise wrong(f"after is {self.after[:200]!r}, which is the id of no item here", "/after")
-        found = [item.value for item in islice(ordered, self.limit + 1)]
-        return item_list(found[: self.limit], has_more=len(found) > self.limit)
+        found: list[JsonObject] = []
+        size = 0
+        for item in ordered:
+            if len(found) == self.limit or size >= PAGE_BYTES:
+                return item_list(found, has_more=True)
+            found.append(item.value)
+            size += len(strict_json.dump(item.value))
+        return item_list(found)
 
 
 def item_list(items: Sequence[JsonObject], *, has_more: bool = False) -> JsonObject:

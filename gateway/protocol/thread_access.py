@@ -65,14 +65,24 @@ class ThreadAccess(AgentAccess):
         return await self._runner.store.find_message(caller.owner, message_id, limit=limit)
 
     async def messages(
-        self, caller: Caller, thread_id: str, *, limit: int, cursor: str | None = None, version: int | None = None
+        self,
+        caller: Caller,
+        thread_id: str,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        version: int | None = None,
+        max_bytes: int | None = None,
     ) -> Page[Message]:
-        """A page of a thread's messages, from the first; of its current version without a number.
+        """A page of a thread's messages, from the first; of its current version without a number. `max_bytes`: see
+        Store.list_messages.
 
         Raises:
             NotFoundError: no such thread or version.
         """
-        return await self._runner.messages(caller.owner, thread_id, limit=limit, cursor=cursor, version=version)
+        return await self._runner.messages(
+            caller.owner, thread_id, limit=limit, cursor=cursor, version=version, max_bytes=max_bytes
+        )
 
     async def versions(
         self, caller: Caller, thread_id: str, *, limit: int, cursor: str | None = None

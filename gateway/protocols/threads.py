@@ -15,7 +15,7 @@ from gateway.ag_ui.events import interrupt_json
 from gateway.ag_ui.messages import ag_ui_messages
 from gateway.ag_ui.peer import profile_asked
 from gateway.ag_ui.shapes import AG_UI_SHAPES
-from gateway.endpoints.requests import whole_number
+from gateway.endpoints.requests import PAGE_BYTES, whole_number
 from gateway.errors import FieldProblem, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
 from gateway.openapi.description import (
@@ -59,7 +59,9 @@ class _Endpoints:
         thread_id = path_id(request, "thread_id")
         caller = caller_of(request)
         profile, version = profile_asked(request.query_params.get("protocolVersion")), _version_asked(request)
-        page = await self._environment.messages(caller, thread_id, limit=limit, cursor=cursor, version=version)
+        page = await self._environment.messages(
+            caller, thread_id, limit=limit, cursor=cursor, version=version, max_bytes=PAGE_BYTES
+        )
         asked = await self._environment.interrupts(caller, thread_id) if version is None else ()
         answer: JsonObject = {
             "messages": [*ag_ui_messages(page.items, profile)],

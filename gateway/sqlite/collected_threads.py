@@ -213,7 +213,7 @@ class CollectedThreads:
         if stop > first + _SLICE:
             rest = (key, first + _SLICE, row[1])
             connection.execute("INSERT OR REPLACE INTO late_documents (thread, number, message) VALUES (?, ?, ?)", rest)
-        shown = tables.read_messages(connection, owner, thread_id, min(stop - first, _SLICE), first)
+        shown = tables.read_messages(connection, owner, thread_id, min(stop - first, _SLICE), first)[0]
         if thread.collection:
             self._document(connection, thread, (), list(enumerate(shown, first)))
         return True

@@ -7,7 +7,7 @@ no version any more are deleted a slice at a time, so that no run waits long for
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
 from gateway.owners import site_of
 from gateway.sqlite import document_rows, stored_bytes
@@ -61,7 +61,7 @@ def insert_messages(
             start += count
 
 
-def read_records(connection: sqlite3.Connection, spans: Iterable[Span]) -> Iterator[bytes]:
+def read_records(connection: sqlite3.Connection, spans: Iterable[Span]) -> Generator[bytes]:
     """The messages of the spans, in order."""
     for span in spans:
         rows = connection.execute(

@@ -137,13 +137,20 @@ class SqliteStore:
         return Page(items, time_cursor(b"t", items[-1].updated_at, rows[limit - 1][0]) if more else None)
 
     async def list_messages(
-        self, owner: str, thread_id: str, *, limit: int, cursor: str | None, version: int | None = None
+        self,
+        owner: str,
+        thread_id: str,
+        *,
+        limit: int,
+        cursor: str | None,
+        version: int | None = None,
+        max_bytes: int | None = None,
     ) -> Page[Message]:
         start = 0 if cursor is None else read_place(b"m", cursor)
         limit = min(max(limit, 1), _LARGEST)
-        read = partial(tables.read_messages, owner=owner, thread_id=thread_id, version=version)
-        found = await self._read(partial(read, limit=limit + 1, start=start))
-        return Page(tuple(found[:limit]), place_cursor(b"m", start + limit) if len(found) > limit else None)
+        read = partial(tables.read_messages, owner=owner, thread_id=thread_id, version=version, max_bytes=max_bytes)
+        found, more = await self._read(partial(read, limit=limit, start=start))
+        return Page(tuple(found), place_cursor(b"m", start + len(found)) if more else None)
 
     async def list_versions(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[ThreadVersion]:
         after = 0 if cursor is None else read_place(b"v", cursor)

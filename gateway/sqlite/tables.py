@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -367,14 +368,29 @@ def read_idle_visitors(connection: sqlite3.Connection, before: float, limit: int
 
 
 def read_messages(
-    connection: sqlite3.Connection, owner: str, thread_id: str, limit: int, start: int, version: int | None = None
-) -> list[Message]:
-    """The messages of a version, of the current one without a number, in order from number `start`."""
+    connection: sqlite3.Connection,
+    owner: str,
+    thread_id: str,
+    limit: int,
+    start: int,
+    version: int | None = None,
+    max_bytes: int | None = None,
+) -> tuple[list[Message], bool]:
+    """The messages of a version, of the current one without a number, in order from number `start`: `limit` of them,
+    or as many as have `max_bytes`; and whether there are more.
+    """
     layout = version_rows.find_layout(connection, owner, thread_id, version)
     if layout is None:
-        return []
-    spans = cut(layout.spans, layout.hidden + start, limit)
-    return [decode_message(record) for record in read_records(connection, spans)]
+        return [], False
+    found: list[Message] = []
+    size = 0
+    with closing(read_records(connection, cut(layout.spans, layout.hidden + start, limit + 1))) as records:
+        for record in records:
+            if len(found) == limit or (max_bytes is not None and size >= max_bytes):
+                return found, True
+            found.append(decode_message(record))
+            size += len(record)
+    return found, False
 
 
 def read_interrupts(connection: sqlite3.Connection, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.endpoints.requests import PAGE_BYTES
 from gateway.errors import InvalidRequestError
 from gateway.messages import (
     AudioBlock,
@@ -119,6 +120,15 @@ def test_a_page_ends_where_there_is_no_more() -> None:
     with pytest.raises(InvalidRequestError):
         ListPart(after="nothing").of(found)
     assert part_asked([("limit", "3"), ("order", "asc"), ("after", "")]) == ListPart(3, None, oldest_first=True)
+
+
+def test_a_page_ends_early_where_its_items_are_large() -> None:
+    long = "x" * (PAGE_BYTES // 2)
+    found = items([Message(f"u{number}", "user", (TextBlock(long),)) for number in range(5)], (None,) * 5, ())
+    page: Any = ListPart(4).of(found)
+    assert ([item["id"] for item in page["data"]], page["has_more"]) == (["u4", "u3"], True)
+    page = ListPart(4, after="u1").of(found)
+    assert (page["first_id"], page["last_id"], page["has_more"]) == ("u0", "u0", False)
 
 
 FILE: Any = {"type": "input_file", "filename": "a.wav"}

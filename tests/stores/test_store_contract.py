@@ -234,6 +234,21 @@ async def test_messages_are_listed_in_order_and_page_by_page(store: Store) -> No
         assert tuple(found) == messages(7)
 
 
+async def test_a_page_of_messages_ends_early_where_they_are_large(store: Store) -> None:
+    large = tuple(Message(f"m{number}", "user", (TextBlock("x" * 1000),)) for number in range(7))
+    await within(store.begin_run(run(), replace(thread(), messages=large), keep=0))
+    pages: list[int] = []
+    found: list[Message] = []
+    cursor: str | None = None
+    while not pages or cursor is not None:
+        page = await within(store.list_messages(OWNER, "t1", limit=5, cursor=cursor, max_bytes=1500))
+        pages.append(len(page.items))
+        found += page.items
+        cursor = page.next_cursor
+    assert pages == [2, 2, 2, 1]
+    assert tuple(found) == large
+
+
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "!!!!", "é", "A" * 10_000, "bQ==", "-1", "\ud83d"], ids=ascii)
 async def test_a_cursor_that_was_never_given_is_a_bad_request(store: Store, cursor: str) -> None:
     for work in (
