@@ -81,6 +81,7 @@ PRIVATE_NAMES: list[tuple[str, Callable[[], object], tuple[str, ...], str]] = [
         ("cycle", "flow", "headers", "loop", "parser", "pipeline", "scope", "transport", "url"),
         "server/connection.py reads the request from it",
     ),
+    ("uvicorn", _protocol, ("shutdown",), "server/connection.py learns from it that the server ends"),
     (
         "uvicorn",
         _cycle,

@@ -62,6 +62,7 @@ class Connection(HttpToolsProtocol):
     # looked at. uvicorn makes the connections, so tests use a subclass with other values.
     head_seconds: ClassVar[float] = 30
     stuck_seconds: ClassVar[float] = 30
+    last_seconds: ClassVar[float] = 2  # for an answer that is not read when the server ends, which cancels it after 3
     unread_seconds: ClassVar[float] = 1
 
     _responding: RequestResponseCycle | None
@@ -123,6 +124,14 @@ class Connection(HttpToolsProtocol):
         self.cycle = self.scope = None  # type: ignore[assignment]
         if isinstance(self.transport, _JoinedHeads):
             self.transport.forget_connection()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        self.loop.call_later(self.last_seconds, self._give_up_unread)
+
+    def _give_up_unread(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()

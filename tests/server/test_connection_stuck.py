@@ -38,15 +38,19 @@ class Answer:
 
 
 @asynccontextmanager
-async def asked(answer: Answer, *, seconds: float = 30) -> AsyncGenerator[tuple[RawClient, Connection]]:
+async def asked(
+    answer: Answer, *, seconds: float = 30, last_seconds: float = 30
+) -> AsyncGenerator[tuple[RawClient, Connection]]:
     """A client that has asked and reads nothing, and its connection at the server, which has begun to answer.
 
-    `seconds`: how long the answer may be stuck.
+    `seconds`: how long the answer may be stuck, `last_seconds`: once the server ends.
     """
     connections: list[Connection] = []
+    when_it_ends = last_seconds
 
     class Watched(Connection):
         stuck_seconds = seconds
+        last_seconds = when_it_ends
 
         def on_headers_complete(self) -> None:
             connections.append(self)
@@ -73,6 +77,16 @@ async def test_who_takes_nothing_is_cut_off(answer: dict[str, bool]) -> None:
         await until(lambda: is_lost(connection))
         async with asyncio.timeout(DEADLINE_SECONDS):
             await application.left.wait()
+
+
+async def test_who_takes_nothing_is_cut_off_before_the_server_ends(caplog: pytest.LogCaptureFixture) -> None:
+    application = Answer(more_body=True)
+    async with asked(application, last_seconds=0.1) as (_, connection):
+        connection.shutdown()
+        await until(lambda: is_lost(connection))
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await application.left.wait()
+    assert not caplog.records
 
 
 async def test_who_reads_slowly_but_reads_is_left_alone() -> None:
