@@ -36,7 +36,7 @@ Lockable: TypeAlias = Literal[
     "on_concurrent_run",
 ]
 """What an agent's operator can keep callers from setting. `instructions` are ruled by `client_instructions`, and
-`model` by `allow_models`.
+`model` by `allow_models`; `system_prompt` is for the agent's owner, who made the agent.
 """
 
 

@@ -137,7 +137,13 @@ def test_everything_that_a_request_may_set_can_be_locked_alone(name: str) -> Non
 
 def test_the_names_that_can_be_locked_are_those_of_the_wishes() -> None:
     limits = {field.name for field in dataclasses.fields(WishedLimits)}
-    others = {field.name for field in dataclasses.fields(RunWishes)} - {"options", "limits", "instructions", "model"}
+    others = {field.name for field in dataclasses.fields(RunWishes)} - {
+        "options",
+        "limits",
+        "instructions",
+        "model",
+        "system_prompt",
+    }
     assert {*OPTION_NAMES, *limits, *others} == LOCKABLE
 
 
