@@ -68,7 +68,7 @@ class Budget:
                 "documents are in"
             )
         if self._slice < 0:
-            self._slice = SLICE_STEPS
+            self._slice += SLICE_STEPS
             self._rest()
             if self._database is not None:  # another search may have counted meanwhile
                 self._database.set_progress_handler(self._count, _INSTRUCTIONS)
@@ -96,6 +96,6 @@ class Budget:
         self._left -= _STEPS_PER_INSTRUCTIONS
         self._slice -= _STEPS_PER_INSTRUCTIONS
         if self._slice < 0 and self._owns_connection:
-            self._slice = SLICE_STEPS
+            self._slice += SLICE_STEPS
             self._rest()
         return self._left < 0

@@ -15,6 +15,7 @@ from fnmatch import translate
 from functools import reduce
 
 from gateway.embedded_index.aggregation import FieldValues
+from gateway.embedded_index.budget import SLICE_STEPS
 from gateway.embedded_index.columns import Column, column_of
 from gateway.embedded_index.documents import Index
 from gateway.embedded_index.entries import folded, words_of
@@ -220,10 +221,13 @@ class Evaluation:
         most, budget = fuzziness.most_of(word), self.work.budget
         if begin := word[: fuzziness.prefix]:
             words = [other for other in words if other.startswith(begin)]
-        budget.spend(len(words) // _GLANCES_PER_STEP)
-        alike = alike_words(words, word, most)
-        budget.spend(len(alike) * _STEPS_PER_DISTANCE)
-        return near_words(alike, word, most, limit=fuzziness.words)
+        found: list[str] = []
+        for some in _in_slices(words, SLICE_STEPS):
+            budget.spend(len(some) // _GLANCES_PER_STEP)
+            for few in _in_slices(alike_words(some, word, most), SLICE_STEPS // _STEPS_PER_DISTANCE):
+                budget.spend(len(few) * _STEPS_PER_DISTANCE)
+                found += near_words(few, word, most, limit=fuzziness.words)
+        return near_words(found, word, most, limit=fuzziness.words)
 
     def _phrase(self, clause: clauses.MatchPhrase) -> Scores:
         column = self._column(clause.field)
@@ -430,6 +434,12 @@ def _glob(pattern: str, *, literal: bool) -> str:
         kept = (character in "*?" and means_something) or character not in "*?["
         pieces.append(character if kept else f"[{character}]")
     return "".join(pieces) + ("*" if literal else "")
+
+
+def _in_slices(words: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """So that other searches have their turn between them."""
+    for start in range(0, len(words), size):
+        yield words[start : start + size]
 
 
 def _boosted(scores: Scores, boost: float) -> Scores:

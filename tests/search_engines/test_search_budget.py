@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from itertools import islice, product
+from typing import ClassVar
 
 import pytest
 
-from gateway.embedded_index.budget import USUAL_STEPS, SearchSteps
+from gateway.embedded_index.budget import SLICE_STEPS, USUAL_STEPS, Budget, SearchSteps
+from gateway.embedded_index.documents import find_indices, prepare, put_documents
+from gateway.embedded_index.search import search_in
 from gateway.errors import ToolError
 from gateway.messages import JsonObject, JsonValue
+from gateway.query_dsl.search_body import parse_search_body
 from gateway.search_engines.embedded import EmbeddedSearchEngine
 from tests.found_books import hits
 
@@ -90,3 +96,28 @@ async def test_a_statement_of_the_database_is_ended_within() -> None:
         await engine.search("words", {"query": {"wildcard": {"word": "*x*"}}})
     assert hits(await engine.search("words", {"query": {"term": {"number": 1}}}))
     await engine.close()
+
+
+class NotingBudget(Budget):
+    """Notes how much is counted at once: nobody else has a turn while that is done."""
+
+    noted: ClassVar[list[int]] = []
+
+    def spend(self, steps: int) -> None:
+        self.noted.append(steps)
+        super().spend(steps)
+
+
+def test_no_step_of_a_search_is_longer_than_a_slice() -> None:
+    """However many words it compares."""
+    words = ["".join(letters) for letters in islice(product("abcdef", repeat=6), 40_000)]
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        prepare(database)
+        put_documents(database, "words", [{"text": " ".join(words)}], MAPPINGS)
+        search = parse_search_body({"query": {"match": {"text": {"query": "abcabd", "fuzziness": 2}}}})
+        rests: list[None] = []
+        budget = NotingBudget(1, SearchSteps(10_000_000, 0), lambda: rests.append(None))
+        search_in(database, find_indices(database, ["words"]), search, budget, lambda row: ({}, {}), now=0.0)
+    assert sum(budget.noted) > 5 * SLICE_STEPS
+    assert max(budget.noted) <= SLICE_STEPS + len(words) // 2  # the words are read at once
+    assert len(rests) >= sum(budget.noted) // SLICE_STEPS
