@@ -1,10 +1,13 @@
 // The Vercel AI SDK with its openai provider, over Chat Completions and over Responses, scene by scene. What came of
-// each is printed as JSON.
+// each is printed as JSON. AI_SDK=7 takes version 7 of it.
 //
 // node --import ../front_ends/loopback_only.mjs ai_sdk.mjs http://127.0.0.1:8000/v1
-import { createOpenAI } from "@ai-sdk/openai";
-import { generateObject, generateText, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
+
+const names = process.env.AI_SDK === "7" ? ["ai-7", "ai-7-openai"] : ["ai", "@ai-sdk/openai"];
+const [ai, provider] = await Promise.all(names.map((name) => import(name)));
+const { generateObject, generateText, stepCountIs, streamText, tool } = ai;
+const { createOpenAI } = provider;
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 const gateway = createOpenAI({ baseURL: process.argv[2], apiKey: "key" });

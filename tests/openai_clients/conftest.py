@@ -27,8 +27,9 @@ DESK: Final = agent(
 )
 
 
-async def told_by(client: str, directory: Path, protocols: dict[str, Any]) -> dict[str, Any]:
-    """What a client's scenes came to, by their names. `protocols` is that section of the gateway's file."""
+async def told_by(client: str, directory: Path, protocols: dict[str, Any], **environ: str) -> dict[str, Any]:
+    """What a client's scenes came to, by their names. `protocols` is that section of the gateway's file,
+    `environ` is for the client."""
     command = {
         ".py": [str(PYTHON), str(CLIENTS / client)],
         ".mjs": [str(find_node()), "--import", str(ONLY_LOOPBACK), str(CLIENTS / client)],
@@ -36,7 +37,7 @@ async def told_by(client: str, directory: Path, protocols: dict[str, Any]) -> di
     quiet = {"NO_PROXY": "127.0.0.1", "DO_NOT_TRACK": "1", "LANGSMITH_TRACING": "false"}
     async with local_gateway(directory, [*AGENTS, POET, DESK], sections={"protocols": protocols}) as gateway:
         process = await asyncio.create_subprocess_exec(
-            *command, f"{gateway.client.base_url}/v1", stdout=subprocess.PIPE, env={**os.environ, **quiet}
+            *command, f"{gateway.client.base_url}/v1", stdout=subprocess.PIPE, env={**os.environ, **quiet, **environ}
         )
         try:
             async with asyncio.timeout(CLIENT_SECONDS):
@@ -51,8 +52,9 @@ async def told_by(client: str, directory: Path, protocols: dict[str, Any]) -> di
 
 @pytest.fixture(scope="module")
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the scenes of the module's CLIENT came to."""
+    """What the scenes of the module's CLIENT came to. Its parameter is what the client's environment has besides."""
     if not PYTHON.exists() or not (CLIENTS / "node_modules").is_dir():
         missing_part("OpenAI's clients are not installed here; 'make clients' installs them")
     protocols = getattr(request.module, "PROTOCOLS", {})
-    return asyncio.run(told_by(request.module.CLIENT, tmp_path_factory.mktemp("client"), protocols))
+    environ: dict[str, str] = getattr(request, "param", {})
+    return asyncio.run(told_by(request.module.CLIENT, tmp_path_factory.mktemp("client"), protocols, **environ))

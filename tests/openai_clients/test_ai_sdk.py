@@ -1,4 +1,4 @@
-"""The Vercel AI SDK's openai provider in Node, over both of OpenAI's APIs."""
+"""The Vercel AI SDK's openai provider, 6 and 7, in Node, over both of OpenAI's APIs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import pytest
 CLIENT: Final = "ai_sdk.mjs"
 # It takes questions as items, and sends no tool that would say so.
 PROTOCOLS: Final = {"responses": {"approvals": "mcp_approval_request"}}
-pytestmark = pytest.mark.timeout(120)
+VERSIONS: Final = [{"AI_SDK": "6"}, {"AI_SDK": "7"}]
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.parametrize("told", VERSIONS, ids=["6", "7"], indirect=True, scope="module"),
+]
 every_api = pytest.mark.parametrize("api", ["chat", "responses"])
 
 
