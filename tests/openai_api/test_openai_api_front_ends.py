@@ -192,10 +192,11 @@ async def test_a_question_about_a_chats_first_call_is_answered_where_it_was_aske
     body = {"model": "refunder", "messages": messages}
     asked = await scene.post("/chat/completions", body, **OPEN_WEBUI)
     provisional = asked.headers["x-thread-id"]
-    messages += [asked.json()["choices"][0]["message"], {"role": "user", "content": "well?"}]
-    waiting = await scene.post("/chat/completions", body, **OPEN_WEBUI)
+    messages += [asked.json()["choices"][0]["message"], {"role": "user", "content": "approve"}]
+    answer = await scene.post("/chat/completions", body, **OPEN_WEBUI)
 
-    assert waiting.headers["x-thread-id"] == provisional != CHAT
+    assert answer.headers["x-thread-id"] == provisional != CHAT
+    assert "It said:" in answer.json()["choices"][0]["message"]["content"]
 
 
 @applications

@@ -110,7 +110,8 @@ async def test_what_a_body_says_of_its_thread_counts_more_than_a_header(scene: O
 
 
 async def test_a_question_is_answered_on_the_thread_that_the_header_names(scene: OpenAIScene) -> None:
-    body: dict[str, Any] = {"model": "refunder", "input": [user("refund 1234")], "stream": True}
+    own = {"type": "mcp", "server_label": "gateway"}  # takes questions as items
+    body: dict[str, Any] = {"model": "refunder", "input": [user("refund 1234")], "stream": True, "tools": [own]}
     asked = await scene.post("/responses", body, **NAMED)
     frames = [json.loads(line[6:]) for line in asked.text.splitlines() if line.startswith("data: {")]
     [question] = [item for item in frames[-1]["response"]["output"] if item["type"] == "mcp_approval_request"]
