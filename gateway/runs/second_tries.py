@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.agent import ABSENT, AgentInput
+from gateway.events import approval_id
 from gateway.frozen import replace
 from gateway.messages import Message, answered_calls
 from gateway.runs.endings import input_digest
@@ -17,12 +18,14 @@ from gateway.store import RunRecord, RunStatus, Store, Thread
 
 def may_be_second_try(given: AgentInput) -> bool:
     """Whether the input brings a client's results or a person's answers: with all else a run begins anew."""
-    return bool(given.answers) or any(message.tool_result is not None for message in given.messages)
+    return bool(given.answers) or "tool" in [message.role for message in given.messages]
 
 
 async def failed_before(store: Store, thread: Thread | None) -> RunRecord | None:
     """The thread's last run if it failed and nothing was added to the thread since; None otherwise."""
     if thread is None or thread.last_run_id is None or not thread.messages:
+        return None
+    if (end := thread.messages[-1]).role == "assistant" and not end.incomplete:  # spares a read for nearly all runs
         return None
     last = await store.load_run(thread.owner, thread.last_run_id)
     if last is None or last.status is not RunStatus.FAILED or last.thread_version != thread.version:
@@ -44,10 +47,9 @@ async def is_second_try(
 
 def _has_taken_in(thread: Thread, given: AgentInput) -> bool:
     """Whether the input's results and answers came into the thread: a run that failed before its turn left them out."""
-    asked = {item.interrupt.id for item in thread.interrupts}
-    if any(answer.interrupt_id in asked for answer in given.answers):
-        return False
-    return answered_calls(given.messages) <= answered_calls(thread.messages)
+    answered = answered_calls(thread.messages)
+    decided = {approval_id(call_id) for call_id in answered} if given.answers else set()
+    return answered_calls(given.messages) <= answered and {each.interrupt_id for each in given.answers} <= decided
 
 
 def as_second_try(given: AgentInput, stored: Sequence[Message], *, is_whole: bool) -> AgentInput:
