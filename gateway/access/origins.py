@@ -17,7 +17,9 @@ from gateway.errors import ForbiddenError
 RequestHeaders: TypeAlias = "Mapping[str, str]"  # names in lower case
 
 _MOST_HOSTS = 64  # a gateway has few names, and parsing one costs 10 us, so results are kept
-_EXPOSED = b"x-request-id, retry-after, www-authenticate, x-thread-id, x-run-id, x-should-retry"
+_EXPOSED = (
+    b"x-request-id, retry-after, www-authenticate, x-thread-id, x-run-id, x-should-retry, x-agui-gateway-left-out"
+)
 
 
 class Origins:

@@ -271,6 +271,7 @@ async def test_cors_headers_are_on_every_kind_of_answer() -> None:
             assert answer.headers["access-control-allow-origin"] == ORIGIN
             exposed = answer.headers["access-control-expose-headers"].split(", ")
             assert {"x-request-id", "retry-after", "x-thread-id", "x-run-id", "x-should-retry"} <= set(exposed)
+            assert "x-agui-gateway-left-out" in exposed
             assert "origin" in answer.headers["vary"].lower()
             assert "access-control-allow-credentials" not in answer.headers
             assert answer.headers["x-request-id"]
