@@ -198,6 +198,7 @@ class Application:
             quiet_paths=(*_HEALTH_PATHS, "/metrics"),
             max_body_bytes=server.max_body_bytes,
             max_body_seconds=server.max_body_seconds,
+            max_unread_bytes=server.max_unread_bytes,
         )
         guarded: ASGIApp = AccessMiddleware(
             self._route,

@@ -118,6 +118,7 @@ class ServerSettings:
     drain_seconds: float
     max_body_bytes: int
     max_body_seconds: float
+    max_unread_bytes: int
     max_concurrent_runs: int | None
     max_waiting_runs: int
     max_versions: int

@@ -78,7 +78,7 @@ PRIVATE_NAMES: list[tuple[str, Callable[[], object], tuple[str, ...], str]] = [
     (
         "uvicorn",
         _protocol,
-        ("cycle", "flow", "headers", "loop", "parser", "pipeline", "scope", "transport", "url"),
+        ("connections", "cycle", "flow", "headers", "loop", "parser", "pipeline", "scope", "transport", "url"),
         "server/connection.py reads the request from it",
     ),
     ("uvicorn", _protocol, ("shutdown",), "server/connection.py learns from it that the server ends"),

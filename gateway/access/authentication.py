@@ -20,6 +20,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -37,7 +38,7 @@ from gateway.access.compression import (
     unpacked,
     with_vary,
 )
-from gateway.access.limits import KeyLimits
+from gateway.access.limits import UNREAD, KeyLimits
 from gateway.access.origins import Origins, RequestHeaders, foreign_origin
 from gateway.access.visitors import Visitors, is_visitors
 from gateway.agent import Secret
@@ -45,6 +46,7 @@ from gateway.errors import (
     ForbiddenError,
     GatewayError,
     TooLargeError,
+    TooManyRequestsError,
     UnsupportedMediaTypeError,
 )
 from gateway.problems import ErrorForm, Problem, http_problem, internal_problem, problem_json, problem_of
@@ -59,6 +61,8 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}\Z")
 _JSON_TYPE = re.compile(r"application/([a-z0-9!#$&^_.-]+\+)?json\Z")
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_LARGE_ANSWER = 262_144  # bytes; smaller ones are always given
+_UNREAD_SECONDS = 5
 _REFUSED_STATUSES = frozenset({401, 403, 413, 429})
 # How long the body of a refused request is still read: a client that sees the connection close while it writes may not
 # read the answer.
@@ -91,6 +95,7 @@ class AccessRules:
     quiet_paths: Sequence[str] = ()
     max_body_bytes: int = 10_000_000
     max_body_seconds: float = 120.0
+    max_unread_bytes: int = 32_000_000
 
 
 class AccessMiddleware:
@@ -113,6 +118,7 @@ class AccessMiddleware:
         self._app = app
         self._max_body_bytes = rules.max_body_bytes
         self._max_body_seconds = rules.max_body_seconds
+        self._max_unread_bytes = rules.max_unread_bytes
         self._visitors = visitors
         self._on_refused = on_refused
         self._error_form = error_form
@@ -150,6 +156,8 @@ class AccessMiddleware:
             if preflight is not None:
                 await preflight(scope, receive, answer.send)
             else:
+                if scope["method"] == "GET":
+                    answer.check = partial(self._check_unread, scope)
                 await self._app(*self._checked_body(scope, receive, headers), answer.send)
         except GatewayError as error:
             if not answer.status:
@@ -247,6 +255,25 @@ class AccessMiddleware:
         except Exception:
             logger.exception("a protocol could not tell an error", extra=_fields(scope) | {"code": problem.code})
             return _with_headers(problem_json(internal_problem(scope), scope), problem)
+
+    def _check_unread(self, scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        """Refuse a large answer to a caller whose clients have not read others: each takes memory until it is read.
+
+        Raises:
+            TooManyRequestsError: they have not read too much.
+        """
+        length = next((value for name, value in headers if name == b"content-length"), b"0")
+        unread, caller = scope.get("extensions", {}).get(UNREAD), scope["state"].get("caller")
+        if caller is None or unread is None or int(length) <= _LARGE_ANSWER:
+            return
+        waiting = unread["of"](caller.owner)
+        if waiting and waiting + int(length) > self._max_unread_bytes:
+            raise TooManyRequestsError(
+                f"{waiting:,} bytes of answers to you have not been read yet, and with this one they would be more than"
+                f" {self._max_unread_bytes:,} (server.max_unread_bytes); read them first",
+                code="limit_unread_bytes",
+                retry_after_seconds=_UNREAD_SECONDS,
+            )
 
     def _preflight(self, headers: RequestHeaders) -> Response:
         if not self._origins.allows(headers):
@@ -359,7 +386,7 @@ async def _respond_and_cut(response: Response, receive: Receive, send: Send) -> 
 class _ResponseHeaders:
     """Adds the headers that every answer has, and packs its body where the client takes that."""
 
-    __slots__ = ("_cors_headers", "_headers", "_packs", "_send", "_start", "status")
+    __slots__ = ("_cors_headers", "_headers", "_packs", "_send", "_start", "check", "status")
 
     def __init__(self, send: Send, request_id: str, cors_headers: list[tuple[bytes, bytes]], *, packs: bool) -> None:
         self._send = send
@@ -368,10 +395,14 @@ class _ResponseHeaders:
         self._packs = packs
         self._start: Message | None = None  # of an answer that is packed, until its body is there
         self.status = 0  # until the answer has begun
+        # may refuse an answer by its headers
+        self.check: Callable[[Sequence[tuple[bytes, bytes]]], None] | None = None
 
     def send(self, message: Message) -> Awaitable[None]:
         # Not a coroutine: a stream's chunk costs this one comparison.
         if not self.status and message["type"] == "http.response.start":
+            if self.check is not None:
+                self.check(message.get("headers", ()))
             self.status = message["status"]
             headers = [*message.get("headers", ()), *self._headers]
             # the response allows every origin itself, and browsers accept that header only once

@@ -11,10 +11,13 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gateway.clock import Clock
 from gateway.errors import TooManyRequestsError, UnavailableError
+
+UNREAD: Final = "agui_gateway.unread"
+"""The server's extension of a request's scope: how many bytes an owner's clients have not read of their answers."""
 
 _MINUTE = 60.0
 _BUSY_SECONDS = 5  # when a run will end is unknown; many have by then

@@ -227,6 +227,8 @@ class ServerSection(Section):
     """The largest request body, also once it is unpacked."""
     max_body_seconds: Seconds = Field(default=120.0, ge=1, le=86_400)
     """How long a request's body may take to arrive; after that, or a pause of 30 seconds, it is a 408."""
+    max_unread_bytes: Whole = Field(default=32_000_000, ge=262_144, le=10_000_000_000)
+    """How many bytes of answers to one caller's GETs may wait to be read; a further large one is a 429."""
     max_concurrent_runs: Limit = None
     """How many runs there may be at one time, under way or waiting; more are answered 503. null: no limit."""
     max_waiting_runs: Whole = Field(default=8, ge=1, le=1000)

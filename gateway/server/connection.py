@@ -21,6 +21,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from gateway.access.limits import UNREAD
 from gateway.endpoints.requests import END_WITH_INPUT
 from gateway.problems import problem_details
 
@@ -191,6 +192,15 @@ class Connection(HttpToolsProtocol):
         if self._final_bytes == b"" and not self.pipeline:  # it is closed already
             self.transport.close()
 
+    def unread_of(self, owner: str) -> int:
+        """See access.limits.UNREAD."""
+        theirs = [each for each in self.connections if isinstance(each, Connection) and each.answers(owner)]
+        return sum(each.transport.get_write_buffer_size() for each in theirs)
+
+    def answers(self, owner: str) -> bool:
+        """Whether its answer, or its last one, is this owner's."""
+        return self._responding is not None and self._responding.scope["state"].get("owner") == owner
+
     def _feed(self, rest: memoryview) -> None:
         """Give the parser received bytes. A request to upgrade the protocol, which Java's client sends with every
         request, is answered as plain HTTP: the parser leaves the body of such a request to the new protocol, so it gets
@@ -225,7 +235,7 @@ class Connection(HttpToolsProtocol):
         if self._asks_for_upgrade():
             return
         self._head_is_there()
-        self.scope["extensions"] = {END_WITH_INPUT: {"ask": self.end_with_input}}
+        self.scope["extensions"] = {END_WITH_INPUT: {"ask": self.end_with_input}, UNREAD: {"of": self.unread_of}}
         super().on_headers_complete()
         self._in_body = True
         if self.scope["http_version"] != "1.1":

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
 
 from gateway.endpoints.requests import PAGE_BYTES
+from tests.asgi_server import RawClient
 from tests.running_gateway import agent, local_gateway, run_body, scripted
+from tests.waiting import until
 
 
 async def test_a_page_of_large_messages_ends_early_and_the_next_one_goes_on(tmp_path: Path) -> None:
@@ -22,3 +28,37 @@ async def test_a_page_of_large_messages_ends_early_and_the_next_one_goes_on(tmp_
     assert pages[0] == ["u0", "u1"]
     assert pages[1] == ["u2", "u3"]
     assert len(pages[2]) == 1
+
+
+async def narrow_client(port: int) -> RawClient:
+    """One whose socket holds little that is not read."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", port))
+    return RawClient(*await asyncio.open_connection(sock=raw))
+
+
+async def test_who_reads_nothing_of_its_large_pages_gets_no_more_of_them(tmp_path: Path) -> None:
+    text = "x" * (PAGE_BYTES - 10_000)  # two of them are a page
+    asked = [{"id": f"u{number}", "role": "user", "content": text} for number in range(2)]
+    model = scripted([{"text": "hello"}])
+    bound = {"max_unread_bytes": PAGE_BYTES * 9 // 4}
+    path = "/threads/thread-1/messages"
+    async with local_gateway(tmp_path, [agent("a", model)], server=bound) as gateway:
+        await gateway.client.run("a", run_body(messages=asked))
+        clients: list[RawClient] = []
+        head: dict[str, str] = {}
+        while head.get("status") != "429" and len(clients) < 50:
+            client = await narrow_client(urlsplit(gateway.client.base_url).port or 0)
+            clients.append(client)
+            client.send("GET", path)
+            head = await client.read_head()
+            cast(asyncio.Transport, client.writer.transport).pause_reading()
+        assert (head["status"], head["retry-after"]) == ("429", "5")
+        assert (await gateway.client.http.get("/threads")).status_code == 200, "what is small is given"
+        for client in clients:
+            client.writer.transport.abort()
+        connections = gateway.server.server_state.connections
+        await until(lambda: len(connections) <= 1)
+        assert (await gateway.client.http.get(path)).status_code == 200
