@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from gateway.clock import Clock, Deadline, DeadlineError
 from gateway.errors import StoreError
 
-_SECONDS = 5.0
+_SECONDS = 4.5
 
 
 async def soon_stored(clock: Clock, stored: Awaitable[object]) -> None:

@@ -27,10 +27,11 @@ class Patience(IntEnum):
 @dataclass(frozen=True, slots=True)
 class HoldTimes:
     """After how long writes give up. The time counts from when the file was found held, not from when they came: so
-    what takes several writes does not wait again for each.
+    what takes several writes does not wait again for each. The first is below the 5 seconds that Store promises, as the
+    file is tried at intervals.
     """
 
-    short_seconds: float = 5.0
+    short_seconds: float = 4.5
     long_seconds: float = 60.0
 
 

@@ -132,7 +132,7 @@ async def test_a_run_behind_one_whose_end_waits_is_refused_soon(tmp_path: Path) 
                 joining = asyncio.create_task(
                     gateway.client.http.post("/agents/pausing/connect", json=run_body(run_id="look"))
                 )
-                await clock.until_timer(5)
+                await clock.until_timer(4.5)
                 await clock.advance(5)
                 async with asyncio.timeout(DEADLINE_SECONDS):
                     assert ((await asked).status_code, (await joining).status_code) == (503, 503)

@@ -85,6 +85,7 @@ async def refused(folder: Path, url: str = "sqlite:///gateway.db") -> str:
 def test_a_store_url_names_a_file(url: str, path: Path | None) -> None:
     assert parse_address(url, Path("/etc/agents")) == Address(path)
     assert parse_address(url + "?max_size_bytes=1000000", Path("/etc/agents")) == Address(path, 1_000_000)
+    assert parse_address(url + "?max_wait_seconds=90", Path("/etc/agents")) == Address(path, max_wait_seconds=90)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,10 @@ def test_a_store_url_names_a_file(url: str, path: Path | None) -> None:
         ("sqlite:///x.db?max_size_bytes=-5000000", "at least"),
         ("sqlite:///x.db?max_size_bytes=5000", "at least"),
         ("sqlite:///x.db?max_size_bytes=1e9", "at least"),
+        ("sqlite:///x.db?max_wait_seconds=", "whole seconds, from 5 to 3600"),
+        ("sqlite:///x.db?max_wait_seconds=4", "whole seconds, from 5 to 3600"),
+        ("sqlite:///x.db?max_wait_seconds=3601", "whole seconds, from 5 to 3600"),
+        ("sqlite:///x.db?max_wait=60", "did you mean 'max_wait_seconds'"),
     ],
 )
 def test_a_store_url_that_is_none_is_explained(url: str, hint: str) -> None:
