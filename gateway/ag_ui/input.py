@@ -97,8 +97,10 @@ def expect_object(data: Any) -> dict[str, Any]:
     return data
 
 
-def items_of(messages: Sequence[Any]) -> int:
+def items_of(messages: Any) -> int:
     """How many messages these are, with the items of their arrays."""
+    if type(messages) is not list:
+        return 0
     arrays = [value for each in messages if type(each) is dict for value in each.values() if type(value) is list]
     return len(messages) + sum(map(len, arrays))
 
@@ -275,8 +277,7 @@ class InputReader(ContentReader):
         messages: list[Message] = []
         places: dict[str, int] = {}
         oddities = self.oddities
-        sent = data.get("messages")
-        if self._watches and type(sent) is list and self.counted + items_of(sent) > MOST_ITEMS:
+        if self._watches and self.counted + items_of(data.get("messages")) > MOST_ITEMS:
             self.messages_are_plain = False
             return ()
         for i, item in enumerate(self.items(data, "messages", required=True), self._place):
@@ -389,7 +390,9 @@ class InputReader(ContentReader):
         is_read = type(sent) is list and len(sent) <= MOST_ITEMS
         usual = [usual_call(call) for call in sent] if is_read else [None]
         if None not in usual:
-            self.count(sent, f"{at}/toolCalls")
+            self.counted += len(sent)
+            if self.counted > MOST_ITEMS:
+                raise self.too_many(f"{at}/toolCalls")
             return [call for call in usual if call is not None]
         return [self.tool_call(call, at) for at, call in self.objects(item, "toolCalls", at)]
 

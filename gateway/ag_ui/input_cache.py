@@ -13,9 +13,8 @@ from __future__ import annotations
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import orjson
@@ -166,17 +165,17 @@ class InputCache:
         origin: str = "",
     ) -> tuple[AgentInput, PeerProfile]:
         """As `ag_ui.input.parse_run_input`; `watches`, `request_id` and `origin` are InputReader's."""
-        reader_for = partial(InputReader, watches=watches, request_id=request_id, origin=origin)
         key = (owner, _thread_id_in(body))
         cached = self._inputs.get(key)
         if (
             cached is not None
             and (start := _place_of(cached.pieces[0].raw, body)) is not None
-            and (rest := await self._parse_rest(key, cached, body, start, time, reader_for)) is not None
+            and (rest := await self._parse_rest(key, cached, body, start, time, watches, request_id, origin))
+            is not None
         ):
             return rest
         data = expect_object(await parsed_json(body, owner, time))
-        reader = reader_for()
+        reader = InputReader(watches=watches, request_id=request_id, origin=origin)
         parsed = reader.read(data)
         items = data["messages"]
         if len(items) >= LEAST_MESSAGES and len(body) <= self._limit // 4 and reader.messages_are_plain:
@@ -194,7 +193,9 @@ class InputCache:
         body: bytes,
         start: int,
         time: SharedTime,
-        reader_for: Callable[..., InputReader],
+        watches: bool,
+        request_id: str,
+        origin: str,
     ) -> tuple[AgentInput, PeerProfile] | None:
         """The input whose array begins at `start` with the cached messages; None if it has to be read as a whole."""
         end, same = start, 0
@@ -220,8 +221,15 @@ class InputCache:
         if data.get("threadId", data.get("thread_id")) != key[1]:
             return None
         new = data["messages"] = items[1:]
-        reader = reader_for(
-            cached.messages, cached.ids, cached.items, counted=cached.counted, media_before=cached.has_media
+        reader = InputReader(
+            cached.messages,
+            cached.ids,
+            cached.items,
+            counted=cached.counted,
+            watches=watches,
+            media_before=cached.has_media,
+            request_id=request_id,
+            origin=origin,
         )
         try:
             parsed = reader.read(data, cached.thread)

@@ -108,23 +108,23 @@ class MemberReader:
     def items(self, data: dict[str, Any], name: str, at: str = "", *, required: bool = False) -> list[Any]:
         value = data.get(name)
         if type(value) is list:
-            self.count(value, f"{at}/{name}")
+            self.counted += len(value)
+            if self.counted > MOST_ITEMS:
+                raise self.too_many(f"{at}/{name}")
             return value
         if value is not None or required:
             got = f"expected an array, got {json_kind(value)}" if name in data else "required"
             self.wrong(f"{at}/{name}", got)
         return []
 
-    def count(self, items: list[Any], at: str) -> None:
-        """Count the items of an array. Raises InvalidRequestError if there are more than MOST_ITEMS in all."""
-        self.counted += len(items)
-        if self.counted > MOST_ITEMS:
-            raise InvalidRequestError(
-                f"the input has more than {MOST_ITEMS:,} messages, parts, calls, tools and other items; to go on with a"
-                " longer thread, send only what is new to an agent with 'history: append' or 'history: by_id'",
-                code="too_many_items",
-                problems=[FieldProblem(at, f"with these it has {self.counted:,} items; {MOST_ITEMS:,} are taken")],
-            )
+    def too_many(self, at: str) -> InvalidRequestError:
+        """The error of more than MOST_ITEMS, with those of the array that stands at this pointer."""
+        return InvalidRequestError(
+            f"the input has more than {MOST_ITEMS:,} messages, parts, calls, tools and other items; to go on with a"
+            " longer thread, send only what is new to an agent with 'history: append' or 'history: by_id'",
+            code="too_many_items",
+            problems=[FieldProblem(at, f"with these it has {self.counted:,} items; {MOST_ITEMS:,} are taken")],
+        )
 
     def objects(self, data: dict[str, Any], name: str, at: str = "") -> list[tuple[str, dict[str, Any]]]:
         """The objects in the array member `name`, each with its pointer."""

@@ -123,6 +123,9 @@ async def parsed_json(body: bytes, owner: str, time: SharedTime) -> JsonValue:
         InvalidRequestError: 400, it is not strict JSON; 413, it has too many values.
     """
     try:
+        if len(body) <= _AT_ONCE_BYTES:
+            value: JsonValue = strict_json.load(body)
+            return value
         return await loaded_json(body, owner, time)
     except strict_json.NotStrictJsonError as error:
         raise not_strict(error) from None
