@@ -186,7 +186,7 @@ def _rpc_code(problem: Problem) -> int:
         return code
     if problem.status in (400, 422):
         return _INVALID_PARAMS
-    return _INTERNAL if problem.status >= _SERVER_ERROR else _OTHER
+    return _INTERNAL if problem.status == _SERVER_ERROR else _OTHER
 
 
 def jsonrpc_error(problem: Problem) -> JsonObject:

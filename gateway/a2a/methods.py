@@ -20,7 +20,7 @@ from gateway.a2a.shown_cards import ShownCards
 from gateway.a2a.start import StartedRun, Starter
 from gateway.a2a.stored_tasks import StoredTask, StoredTasks
 from gateway.a2a.task_list import TaskList
-from gateway.errors import ConflictError
+from gateway.errors import ConflictError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
 from gateway.protocol import ProtocolEnvironment
 from gateway.runs.viewer import Viewer
@@ -67,8 +67,26 @@ class Methods:
     async def call(self, method: Method, asked: Asked, params: JsonObject) -> Answer:
         """Carry out a method. Raises GatewayError."""
         if method not in (Method.SEND, Method.STREAM):  # the start of a run looks for its agent
-            await self._environment.check_agent(asked.caller, asked.agent_id)
+            await self._check_agent(method, asked, params)
         return await self._methods[method](asked, params)
+
+    async def _check_agent(self, method: Method, asked: Asked, params: JsonObject) -> None:
+        """Refuse an agent that is not there; one that was removed still has its tasks. Raises GatewayError."""
+        try:
+            await self._environment.check_agent(asked.caller, asked.agent_id)
+        except (NotFoundError, ConflictError) as error:
+            if method is Method.CARD or not await self._has_left(method, asked, params):
+                raise error
+
+    async def _has_left(self, method: Method, asked: Asked, params: JsonObject) -> bool:
+        """Whether an agent that is not there had the named task, or any that could be listed."""
+        if not asked.caller.may_use(asked.agent_id):
+            return False
+        if method is Method.LIST:
+            return await self._list.has_any(asked)
+        fields = Parameters(params)
+        task_id = fields.text("taskId") or fields.text("id")
+        return task_id is not None and await self._tasks.is_of(asked.caller, task_id, asked.agent_id)
 
     # --- messages
 

@@ -22,7 +22,7 @@ from gateway.a2a.stored_tasks import StoredTask, StoredTasks
 from gateway.a2a.tasks import ORIGIN
 from gateway.agent import WITHDRAWS, AgentInput, InputNames, InterruptAnswer, SentAnswer
 from gateway.endpoints.requests import request_id_of
-from gateway.errors import ConflictError, InvalidRequestError
+from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.events import Interrupt
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolResult
 from gateway.protocol import ProtocolEnvironment
@@ -197,10 +197,19 @@ class Starter:
             wishes=_QUEUED,
             names=_NAMES,
         )
-        with closing(await self._environment.start(asked.caller, task.last.agent_id, given, from_first=True)) as viewer:
+        agent_id = await self._canceling_agent(asked, task.last.agent_id)
+        with closing(await self._environment.start(asked.caller, agent_id, given, from_first=True)) as viewer:
             await self._environment.cancel(asked.caller, run_id)
             async for _ in viewer:
                 pass
+
+    async def _canceling_agent(self, asked: Asked, agent_id: str) -> str:
+        """The task's agent; where that was removed, the default one: any may deny what such an agent asked."""
+        try:
+            await self._environment.check_agent(asked.caller, agent_id)
+        except (NotFoundError, ConflictError):
+            return self._environment.default_agent(asked.caller)
+        return agent_id
 
 
 def _withdrawing(task: StoredTask) -> JsonObject:

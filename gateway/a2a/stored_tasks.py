@@ -89,6 +89,11 @@ class StoredTasks:
             viewer.close()
         return task
 
+    async def is_of(self, caller: Caller, task_id: str, agent_id: str) -> bool:
+        """Whether the caller has this task, and it began with that agent."""
+        record = await self._environment.known_run(caller, task_of_run(task_id))
+        return record is not None and record.agent_id == agent_id
+
     async def watch(
         self, caller: Caller, task_id: str, *, shows_activity: bool = False
     ) -> tuple[StoredTask, Viewer | None]:

@@ -89,6 +89,11 @@ class TaskList:
         token = _token(wanted, cursor, total)
         return {"tasks": tasks, "nextPageToken": token, "pageSize": wanted.page_size, "totalSize": total}
 
+    async def has_any(self, asked: Asked) -> bool:
+        """Whether the caller has a task with the agent."""
+        of_agent = RunFilter(ORIGIN, _STEM, agent_id=asked.agent_id)
+        return bool((await self._environment.find_runs(asked.caller, of_agent, limit=1))[0].items)
+
     async def _further(self, asked: Asked, wanted: _Wanted, cursor: str | None, looked_at: int) -> int:
         """How many tasks there are from there on; those too many to be looked at are counted as they may be."""
         found = 0

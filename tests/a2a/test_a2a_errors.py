@@ -13,9 +13,12 @@ from gateway.errors import (
     FieldProblem,
     GatewayError,
     InvalidRequestError,
+    ModelError,
+    ModelErrorKind,
     StoreError,
     TooManyRequestsError,
     UnauthenticatedError,
+    UnavailableError,
     UnsupportedMediaTypeError,
 )
 from gateway.problems import problem_of
@@ -111,7 +114,9 @@ def test_what_is_json_rpcs_own_has_json_rpcs_code(error: GatewayError, code: int
         (UnauthenticatedError("no key"), -32000, 401, "UNAUTHENTICATED"),
         (ConflictError("busy", code="thread_busy"), -32000, 409, "ABORTED"),
         (TooManyRequestsError("slow down"), -32000, 429, "RESOURCE_EXHAUSTED"),
-        (StoreError("the disk is full"), -32603, 503, "UNAVAILABLE"),
+        (StoreError("the disk is full"), -32000, 503, "UNAVAILABLE"),
+        (UnavailableError("the gateway is shutting down", code="shutting_down"), -32000, 503, "UNAVAILABLE"),
+        (ModelError(ModelErrorKind.TIMEOUT, "too slow"), -32000, 502, "INTERNAL"),
         (GatewayError("something went wrong"), -32603, 500, "INTERNAL"),
         (
             InvalidRequestError("a wish", problems=[FieldProblem("/metadata", "a wish")]),

@@ -302,3 +302,23 @@ async def test_a_limit_of_a_key_is_an_error_in_each_binding(tmp_path: Path) -> N
     assert (rest.status_code, rest.json()["error"]["status"]) == (429, "RESOURCE_EXHAUSTED")
     assert answer.headers["retry-after"]
     assert rest.headers["retry-after"]
+
+
+async def test_a_full_line_of_waiting_runs_says_in_each_binding_when_to_ask_again(tmp_path: Path) -> None:
+    at_once, slow = {"returnImmediately": True}, of_agent("slow")
+    async with a2a_gateway(tmp_path, server={"max_waiting_runs": 1}) as a2a:
+        first, second = [
+            (await a2a.call("SendMessage", said("go", configuration=at_once, contextId="full"), to=slow))["task"]
+            for _ in range(2)
+        ]
+        answers = [
+            await a2a.post(
+                {"jsonrpc": "2.0", "id": 1, "method": method, "params": said("go", contextId="full")}, to=slow
+            )
+            for method in ("SendMessage", "SendStreamingMessage")
+        ] + [await a2a.post(said("go", contextId="full"), to=f"{slow}/message:{verb}") for verb in ("send", "stream")]
+        for task in (second, first):
+            await a2a.call("CancelTask", {"id": task["id"]})
+    assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+    assert [answer.json()["error"]["code"] for answer in answers] == [-32000, -32000, 429, 429]
+    assert all(answer.headers.get("retry-after") for answer in answers)

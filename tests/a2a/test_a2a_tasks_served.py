@@ -13,6 +13,7 @@ import pytest
 from gateway.a2a import task_list
 from gateway.store import Store
 from tests.a2a_scene import DEFAULT, A2AScene, a2a_gateway, of_agent, results, said, sent, state_of, words_of
+from tests.openai_chat_server import Script, chat_server
 from tests.openai_scene import AGENTS, REFUNDER, WORDS
 from tests.running_gateway import DEADLINE_SECONDS, OpenStream, parts_with_store, run_body
 from tests.waiting import until_answered
@@ -505,3 +506,50 @@ async def test_a_task_that_waits_for_its_turn_is_canceled_at_once(tmp_path: Path
         assert state_of(await a2a.call("CancelTask", {"id": queued["id"]})) == "CANCELED"
         assert state_of(await a2a.task(working["id"])) == "WORKING"
         await a2a.call("CancelTask", {"id": working["id"]})
+
+
+# --- an agent that was removed
+
+
+async def test_a_removed_agent_s_url_still_serves_its_tasks_but_begins_none(tmp_path: Path) -> None:
+    mine, held = of_agent("mine"), asyncio.Event()
+    async with chat_server() as models:
+        models.answers(Script(hold=held))
+        callers = {"endpoints": [rf"^http://127\.0\.0\.1:{models.port}/.*$"], "private_addresses": True}
+        async with a2a_gateway(tmp_path, callers=callers) as a2a:
+            model = {"model_provider": "openai/v1/chat/completions", "model_id": "m", "endpoint": models.endpoint}
+            body = {"model": {**model, "credential": {"openai_api_key": "sk-mine"}}}
+            assert (await a2a.http.put("/agents/mine", json=body)).status_code == 201
+            begun = (await a2a.call("SendMessage", said("go", configuration=AT_ONCE), to=mine))["task"]
+            elsewhere = (await a2a.call("SendMessage", said("hello")))["task"]
+            await models.received()
+            assert (await a2a.http.delete("/agents/mine")).status_code == 204
+            got = await a2a.call("GetTask", {"id": begun["id"]}, to=mine)
+            listed = await a2a.call("ListTasks", {}, to=mine)
+            refused = [
+                await a2a.error(method, params, to=mine)
+                for method, params in (
+                    ("SendMessage", said("hello")),
+                    ("GetExtendedAgentCard", {}),
+                    ("GetTask", {"id": elsewhere["id"]}),
+                )
+            ]
+            async with a2a.stream("SubscribeToTask", {"id": begun["id"]}, to=mine) as stream:
+                (first,) = await _first(stream, 1)
+                canceled = await a2a.call("CancelTask", {"id": begun["id"]}, to=mine)
+                last = results(await stream.rest())[-1]
+            held.set()
+    assert [task["id"] for task in (got, *listed["tasks"], first["task"], canceled)] == [begun["id"]] * 4
+    assert state_of(canceled) == state_of(last["statusUpdate"]) == "CANCELED"
+    assert {error["data"][0]["reason"] for error in refused} == {"AGENT_NOT_FOUND"}
+
+
+async def test_a_task_that_waits_can_be_canceled_at_the_url_of_its_agent_that_has_left_the_file(tmp_path: Path) -> None:
+    async with a2a_gateway(tmp_path) as a2a:
+        waiting = await _waiting(a2a)
+    async with a2a_gateway(tmp_path, [WORDS]) as a2a:
+        got = await a2a.call("GetTask", {"id": waiting["id"]}, to=of_agent("refunder"))
+        canceled = await a2a.call("CancelTask", {"id": waiting["id"]}, to=of_agent("refunder"))
+        await until_nothing_is_asked(a2a, waiting["contextId"])
+    assert state_of(got) == "INPUT_REQUIRED"
+    assert state_of(canceled) == "CANCELED"
