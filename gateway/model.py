@@ -114,6 +114,8 @@ class ModelCapabilities:
     audio_input: bool = False
     video_input: bool = False
     document_input: bool = False
+    image_output: bool = False
+    audio_output: bool = False
     state_holder: str = ""
     background: bool = False
     options: AnswerOptions = AnswerOptions()

@@ -54,7 +54,7 @@ _NO_WEIGHT = re.compile(r"q=0(\.0*)?")
 _POLICY_NAME = "content-security-policy"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:;"
-    " font-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    " media-src data: blob:; font-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HTML_HEADERS = {
     "cache-control": "no-cache",

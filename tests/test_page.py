@@ -237,6 +237,9 @@ async def test_the_built_page_has_nothing_inline_and_asks_for_nothing_that_is_no
                 assert (await gateway.client.http.get(name.removeprefix("."))).status_code == 200
 
 
+LATER = ("code_colours", "file_reading", "medium_bytes", "schema_check")
+
+
 @pytest.mark.skipif(not page_is_built(), reason="the page is not built here; 'make page' builds it")
 async def test_the_built_widget_is_one_file_and_what_it_asks_for_later_lies_beside_it(tmp_path: Path) -> None:
     async with local_gateway(tmp_path, [ECHO]) as gateway:
@@ -244,7 +247,7 @@ async def test_the_built_widget_is_one_file_and_what_it_asks_for_later_lies_besi
         later = re.findall(r"""\bimport\(["'`]\.(/widget/\w+\.js)["'`]\)""", widget.text)
         answers = [await gateway.client.http.get(path) for path in later]
 
-    assert set(later) == {f"/widget/{name}.js" for name in ("code_colours", "file_reading", "schema_check")}
+    assert set(later) == {f"/widget/{name}.js" for name in LATER}
     assert {answer.status_code for answer in (widget, *answers)} == {200}
     at_once = re.sub(r"\bimport\([^()]*\)", "", widget.text)
     for script in (at_once, *(answer.text for answer in answers)):

@@ -14,8 +14,8 @@ const OUT_DIR = "../gateway/page_files";
 /** Where `npm run dev` finds a gateway. */
 const GATEWAY = process.env.GATEWAY_URL ?? "http://127.0.0.1:8000";
 /** Bytes of gzipped JavaScript. */
-const PAGE_BUDGET = 120_000;
-const WIDGET_BUDGET = 61_000;
+const PAGE_BUDGET = 122_000;
+const WIDGET_BUDGET = 62_000;
 
 const GATEWAY_PATHS = ["/agents", "/runs", "/threads", "/visitors", "/healthz", "/readyz", "/docs", "/openapi.json"];
 

@@ -54,7 +54,7 @@ def capabilities(
                 "pdf": model.document_input,
                 "file": False,
             },
-            "output": {"image": False, "audio": False},
+            "output": {"image": model.image_output, "audio": model.audio_output},
         },
         "execution": _execution(agent),
         "humanInTheLoop": {

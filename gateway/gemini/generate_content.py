@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote, urlunsplit
 
 from gateway.providers.endpoints import split_endpoint
@@ -105,12 +105,25 @@ _PROFILES = (
     _GEMINI_3,
 )
 UNKNOWN = Profile("")
+_NAMED_AFTER: Final = (("IMAGE", "-image"), ("AUDIO", "-tts"))
 
 
 def profile_of(model_id: str) -> Profile:
     """The profile of a model. An unknown one gets what all models accept."""
     bare = model_id.rpartition("/")[2]
     return next((profile for profile in _PROFILES if re.match(profile.pattern, bare)), UNKNOWN)
+
+
+def modalities_of(model_id: str, parameters: Mapping[str, Any]) -> Collection[str]:
+    """What a model is told to give (`TEXT`, `IMAGE`, `AUDIO`), else what models of its name give.
+
+    https://ai.google.dev/api/generate-content#Modality, https://ai.google.dev/gemini-api/docs/models
+    """
+    nested = parameters.get("generationConfig")
+    for told in (nested if isinstance(nested, dict) else {}, parameters):
+        if isinstance(asked := told.get("responseModalities", told.get("response_modalities")), list):
+            return [str(each).upper() for each in asked]
+    return ["TEXT", *(kind for kind, word in _NAMED_AFTER if word in model_id)]
 
 
 # --- addresses, names ------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from functools import partial
 
 from gateway.agent import ModelSettings
 from gateway.events import Events
-from gateway.gemini.generate_content import PROVIDER_NAME, profile_of, stream_url
+from gateway.gemini.generate_content import PROVIDER_NAME, modalities_of, profile_of, stream_url
 from gateway.gemini.options import gemini_options
 from gateway.gemini.reader import LIKENESS, GenerateContentReader
 from gateway.gemini.request import gemini_request, media_refusal
@@ -47,8 +47,11 @@ class GeminiModel:
         )
         self.model_id = settings.model_id
         self._profile = profile_of(settings.model_id)
+        gives = modalities_of(settings.model_id, {**settings.model_parameters, **settings.params})
         self.capabilities = ModelCapabilities(
             reasoning=True,
+            image_output="IMAGE" in gives,
+            audio_output="AUDIO" in gives,
             image_input=True,
             audio_input=True,
             video_input=True,

@@ -19,7 +19,7 @@ from gateway.clock import Deadline, DeadlineError
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallAccepted, Raw, UsageReported
 from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
-from gateway.messages import DocumentBlock, ImageBlock, JsonObject, MediaBlock
+from gateway.messages import DocumentBlock, ImageBlock, JsonObject, JsonValue, MediaBlock
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelRequest
 from gateway.openai.responses import (
     CHAIN_STATUSES,
@@ -130,6 +130,7 @@ class ResponsesModel:
         self.capabilities = ModelCapabilities(
             reasoning=profile.reasons,
             image_input=profile.images,
+            image_output=_makes_pictures({**settings.model_parameters, **params}.get("tools")),
             document_input=bool(profile.documents),
             state_holder=self._holder,
             background=settings.background,
@@ -330,6 +331,12 @@ class ResponsesModel:
 def identity(secret: str) -> str:
     """A digest of the credentials for `holder`. It does not reveal them."""
     return hashlib.sha256(f"agui-gateway {secret}".encode()).hexdigest()[:16] if secret else "-"
+
+
+def _makes_pictures(tools: JsonValue) -> bool:
+    """Whether the server's own tool for that is among them."""
+    listed = tools if isinstance(tools, list) else []
+    return any(isinstance(tool, dict) and tool.get("type") == "image_generation" for tool in listed)
 
 
 def _check_ours(parameters: Mapping[str, object]) -> None:

@@ -62,6 +62,16 @@ def test_people_are_asked_only_where_a_tool_needs_an_approval() -> None:
     assert (always.supported, always.interrupts, always.approve_with_edits) == (True, True, True)
 
 
+def test_what_the_model_gives_is_what_the_agent_gives() -> None:
+    plain = declared().multimodal
+    painting = declared(model=ModelCapabilities(image_output=True)).multimodal
+    assert plain is not None
+    assert painting is not None
+    assert plain.output is not None
+    assert painting.output is not None
+    assert (plain.output.image, painting.output.image, painting.output.audio) == (False, True, False)
+
+
 def test_what_the_model_takes_is_what_the_agent_takes() -> None:
     blind = declared().multimodal
     seeing = declared(model=ModelCapabilities(image_input=True, document_input=True)).multimodal

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.genai import types
 
-from gateway.gemini.generate_content import schema_subset, stream_url
+from gateway.gemini.generate_content import modalities_of, schema_subset, stream_url
 
 
 @pytest.mark.parametrize(
@@ -128,3 +128,19 @@ def test_a_schema_that_says_the_same_in_very_many_places_is_cut(holds_itself: bo
 )
 def test_the_address_is_below_the_endpoint(endpoint: str, model: str, url: str) -> None:
     assert stream_url(endpoint, model) == f"{url}:streamGenerateContent?alt=sse"
+
+
+@pytest.mark.parametrize(
+    ("model_id", "parameters", "modalities"),
+    [
+        ("gemini-2.5-flash", {}, {"TEXT"}),
+        ("gemini-2.5-flash-image", {}, {"TEXT", "IMAGE"}),
+        ("gemini-2.5-flash-preview-tts", {}, {"TEXT", "AUDIO"}),
+        ("gemini-2.5-flash", {"responseModalities": ["text", "image"]}, {"TEXT", "IMAGE"}),
+        ("gemini-2.5-flash-image", {"generationConfig": {"responseModalities": ["TEXT"]}}, {"TEXT"}),
+    ],
+)
+def test_what_a_model_gives_is_what_it_is_told_else_what_its_name_says(
+    model_id: str, parameters: dict[str, Any], modalities: set[str]
+) -> None:
+    assert set(modalities_of(model_id, parameters)) == modalities

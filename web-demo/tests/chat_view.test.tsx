@@ -119,6 +119,7 @@ function call(given: Partial<CallEntry>): CallEntry {
     arguments: signal('{"order_id": "1234"}'),
     status: signal("done"),
     result: signal(undefined),
+    media: signal([]),
     milliseconds: signal(1_400),
     question: signal(undefined),
     ...given,

@@ -19,7 +19,10 @@ export interface Attachment {
   readonly name: string;
   readonly mimeType: string;
   readonly bytes: number;
+  /** Base64; empty where it is elsewhere. */
   readonly data: string;
+  /** Where it is, if it is not here. */
+  readonly url?: string;
 }
 
 /**
@@ -68,6 +71,8 @@ export interface CallEntry {
   readonly status: ReadonlySignal<CallStatus>;
   /** Text, or what the error says where `status` is `failed` or `declined`. */
   readonly result: ReadonlySignal<string | undefined>;
+  /** What the result has besides words. */
+  readonly media: ReadonlySignal<readonly Attachment[]>;
   readonly milliseconds: ReadonlySignal<number | undefined>;
   /** Set while a frontend tool waits for the person. */
   readonly question: ReadonlySignal<Question | undefined>;
@@ -78,6 +83,8 @@ export interface ActivityEntry {
   readonly id: string;
   readonly type: string;
   readonly content: ReadonlySignal<JsonValue>;
+  /** What a model made besides words, where that is what the activity is. */
+  readonly medium: ReadonlySignal<Attachment | undefined>;
 }
 
 /** A frontend tool that asks first (`confirm`), or is itself a question. */

@@ -6,8 +6,8 @@
  */
 import { type Signal, signal } from "@preact/signals";
 import type { WireCall, WireMessage } from "../wire/ag_ui";
-import type { ActivityEntry, AnswerEntry, CallEntry, CallStatus, Entry, ReasoningEntry } from "./contract";
-import { attachmentsOf, textOf } from "./history";
+import type { ActivityEntry, AnswerEntry, Attachment, CallEntry, CallStatus, Entry, ReasoningEntry } from "./contract";
+import { attachmentsOf, mediumOf, textOf } from "./history";
 import type { Progress } from "./progress";
 
 type Writable<EntryType> = {
@@ -16,6 +16,8 @@ type Writable<EntryType> = {
     : EntryType[Key];
 };
 
+/** The type of the activity by which a gateway gives a medium that a model made. */
+const MEDIUM = "agui_gateway.media";
 /** In a tool message's metadata: the person did not want it. */
 export const DECLINED = "declined";
 
@@ -87,10 +89,14 @@ export class EntryList {
 
   #activity(message: WireMessage): Entry {
     const entry = this.#entry(`activity:${message.id}`, (): Writable<ActivityEntry> => {
-      return { kind: "activity", id: message.id, type: message.activityType ?? "", content: signal(null) };
+      const type = message.activityType ?? "";
+      return { kind: "activity", id: message.id, type, content: signal(null), medium: signal(undefined) };
     }) as Writable<ActivityEntry>;
     const content = message.content ?? null;
-    if (JSON.stringify(content) !== JSON.stringify(entry.content.peek())) entry.content.value = content;
+    if (entry.type === MEDIUM && entry.content.peek() !== null) return entry; // it comes whole
+    if (JSON.stringify(content) === JSON.stringify(entry.content.peek())) return entry;
+    entry.content.value = content;
+    if (entry.type === MEDIUM) entry.medium.value = mediumOf(content);
     return entry;
   }
 
@@ -103,6 +109,7 @@ export class EntryList {
       return {
         ...{ kind: "call", id: call.id, name: call.function.name, side },
         ...{ arguments: signal(""), status: signal<CallStatus>("arguments"), result: signal(undefined) },
+        media: signal<readonly Attachment[]>([]),
         ...{ milliseconds: signal(undefined), question: signal(undefined) },
       };
     }) as Writable<CallEntry>;
@@ -110,6 +117,9 @@ export class EntryList {
     entry.arguments.value = mark?.arguments ?? call.function.arguments;
     entry.status.value = this.#status(call, result);
     entry.result.value = result ? result.error || textOf(result.content) : mark?.result;
+    if (entry.media.peek().length === 0 && Array.isArray(result?.content)) {
+      entry.media.value = attachmentsOf(result.content);
+    }
     entry.milliseconds.value = this.progress.milliseconds(call.id);
     entry.question.value = mark?.question;
     return entry;

@@ -32,15 +32,29 @@ export function attachmentsOf(content: JsonValue | undefined): Attachment[] {
   return partsOf(content).flatMap((part) => {
     if (!KINDS.has(String(part.type))) return [];
     const source = (part.source ?? {}) as JsonObject;
-    const data = source.type === "data" ? String(source.value) : "";
-    return {
-      kind: part.type as Attachment["kind"],
-      name: String((part.metadata as JsonObject | undefined)?.filename ?? ""),
-      mimeType: String(source.mimeType ?? ""),
-      bytes: Math.floor((data.replace(/=+$/, "").length * 3) / 4),
-      data,
-    };
+    const name = (part.metadata as JsonObject | undefined)?.filename;
+    const value = String(source.value ?? "");
+    const [data, url] = source.type === "data" ? [value, ""] : ["", value];
+    return attachment({ kind: part.type, name, mediaType: source.mimeType, data, url });
   });
+}
+
+/** The medium of an activity of a gateway: what a model made. */
+export function mediumOf(content: JsonValue): Attachment | undefined {
+  const medium = content as JsonObject | null;
+  return typeof medium === "object" && KINDS.has(String(medium?.kind)) ? attachment(medium ?? {}) : undefined;
+}
+
+function attachment({ kind, name, mediaType, data, url }: { [name: string]: JsonValue | undefined }): Attachment {
+  const text = String(data ?? "");
+  return {
+    kind: kind as Attachment["kind"],
+    name: String(name ?? ""),
+    mimeType: String(mediaType ?? ""),
+    bytes: Math.floor((text.replace(/=+$/, "").length * 3) / 4),
+    data: text,
+    ...(url ? { url: String(url) } : {}),
+  };
 }
 
 /** Up to the person's last message; empty if there is none. */

@@ -4,10 +4,13 @@ import { isObject } from "../chat/json";
 import { Disclosure } from "./disclosure";
 import { Icon } from "./icons";
 import { JsonText } from "./json_text";
+import { Media } from "./media";
 import { useTexts } from "./texts";
 import { marked, Value } from "./value";
 
 export function Activity({ entry }: { entry: ActivityEntry }) {
+  const medium = entry.medium.value;
+  if (medium) return <Media media={[medium]} />;
   return (
     <div class="agui-call agui-activity" part="activity">
       <Disclosure kind="agui-call-head" head={<Head entry={entry} />}>

@@ -11,6 +11,7 @@ import { Disclosure } from "./disclosure";
 import { leave, takeFocus } from "./focus";
 import { Icon, type IconName } from "./icons";
 import { JsonText, preview } from "./json_text";
+import { Media } from "./media";
 import { useTexts } from "./texts";
 import { marked, Value } from "./value";
 
@@ -55,6 +56,7 @@ export function CallCard({ call }: { call: CallEntry }) {
         {() => <CallBody call={call} />}
       </Disclosure>
       {own !== undefined && <Drawn node={own} />}
+      <Media media={call.media.value} />
       {(status === "failed" || status === "declined") && result && (
         <p class="agui-call-problem" dir="auto">
           {marked(result)}
