@@ -6,8 +6,9 @@ https://a2a-protocol.org/latest/specification/#312-send-streaming-message (1.0)
     data: {"jsonrpc":"2.0","id":1,"result":{"artifactUpdate":{"taskId":...,"artifact":{...,"parts":[{"text":"tok"}]}}}}
 
 The first frame is the task as it is when the stream begins; then comes what changes. The words of a message are one
-artifact: its first chunk has its name, those that follow are to be appended, and an empty one is the last. The frame of
-a chunk is made once for each artifact, so a delta costs no more than its text.
+artifact: its first chunk has its name, those that follow are to be appended, and an empty one is the last; or, as the
+settings say, the whole text. The frame of a chunk is made once for each artifact, so a delta costs no more than its
+text.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -80,6 +80,8 @@ class A2ASettings(Section):
 
     strict: bool = False
     """Whether only version 1.0 is served, and only to clients that name it (A2A-Version)."""
+    last_chunk: Literal["empty", "whole"] = "empty"
+    """The last chunk of a text that is streamed: empty, or the whole text in the place of the chunks before it."""
     card: CardSettings | None = None
     """The default agent's public card, where that agent has none of its own."""
 

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 from gateway.a2a.errors import task_not_found
 from gateway.a2a.ids import later_run_id, task_of_run
 from gateway.a2a.parts import data_part, parts_of
+from gateway.a2a.settings import A2ASettings
 from gateway.a2a.states import TaskState
 from gateway.a2a.tasks import ORIGIN, TaskFold
 from gateway.access.callers import Caller
@@ -113,7 +114,14 @@ class StoredTasks:
     def new_task(self, caller: Caller, task_id: str, context_id: str, *, shows_activity: bool = False) -> StoredTask:
         """A task without its runs."""
         to_operator = self._environment.is_operators(caller)
-        return StoredTask(TaskFold(task_id, context_id, shows_activity=shows_activity, to_operator=to_operator))
+        fold = TaskFold(
+            task_id,
+            context_id,
+            shows_activity=shows_activity,
+            to_operator=to_operator,
+            repeats_texts=self._environment.protocol_settings(caller, A2ASettings).last_chunk == "whole",
+        )
+        return StoredTask(fold)
 
     async def begin(self, caller: Caller, task: StoredTask, record: RunRecord) -> Viewer | None:
         """Put a run behind those that its task has, without what it said, which the viewer gives; None: its log is

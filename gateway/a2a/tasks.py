@@ -118,9 +118,17 @@ class TaskFold:
     """
 
     def __init__(
-        self, task_id: str, context_id: str, *, shows_activity: bool = False, to_operator: bool = True
+        self,
+        task_id: str,
+        context_id: str,
+        *,
+        shows_activity: bool = False,
+        to_operator: bool = True,
+        repeats_texts: bool = False,
     ) -> None:
-        """`shows_activity`: the client asked for `ACTIVITY`. `to_operator`: the caller may see why a model failed."""
+        """`shows_activity`: the client asked for `ACTIVITY`. `to_operator`: the caller may see why a model failed.
+        `repeats_texts`: the last chunk of a text is the whole of it, in the place of those before it, and not empty.
+        """
         self.task_id = task_id
         self.context_id = context_id
         self.state = TaskState.SUBMITTED
@@ -128,6 +136,7 @@ class TaskFold:
         self.words: list[str] = []
         self._shows_activity = shows_activity
         self._to_operator = to_operator
+        self._repeats_texts = repeats_texts
         self._common: JsonObject = {"taskId": task_id, "contextId": context_id}
         self._run_id = ""
         self._times: dict[TaskState, str | None] = {}
@@ -295,6 +304,8 @@ class TaskFold:
         self.words_id = ""
         if event.message_id not in self._refusals or event.message_id not in self._artifacts:
             return _NOTHING
+        if self._repeats_texts:
+            return self._whole(self._artifacts[event.message_id])
         return (self.chunk(event.message_id, last=True),)
 
     def _give_medium(self, event: MediaGiven) -> Sequence[Update]:

@@ -53,6 +53,23 @@ async def test_a_stream_begins_with_the_task_and_ends_with_its_last_state(tmp_pa
     assert [chunk.get("lastChunk", False) for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
 
 
+async def test_a_key_may_have_the_whole_text_in_the_last_chunk(tmp_path: Path) -> None:
+    secrets = {"adk": "adk-0123456789abcdef", "alice": "alice-0123456789abcdef"}
+    keys: list[Any] = [{"name": name, "key": secret} for name, secret in secrets.items()]
+    keys[0]["protocols"] = {"a2a": {"last_chunk": "whole"}}
+    lasts = {}
+    async with a2a_gateway(tmp_path, server={"api_keys": keys}) as a2a:
+        for name, secret in secrets.items():
+            a2a.headers = {"authorization": f"Bearer {secret}"}
+            frames = await a2a.frames("SendStreamingMessage", said("hello"))
+            *_, lasts[name] = (frame["artifactUpdate"] for frame in frames if "artifactUpdate" in frame)
+    assert {name: last["artifact"]["parts"] for name, last in lasts.items()} == {
+        "adk": [{"text": "I heard: hello"}],
+        "alice": [{"text": ""}],
+    }
+    assert (lasts["adk"]["append"], lasts["alice"]["append"]) == (False, True)
+
+
 async def test_a_client_of_0_3_gets_the_objects_of_0_3(tmp_path: Path) -> None:
     message = {"kind": "message", "messageId": "m1", "role": "user", "parts": [{"kind": "text", "text": "hello"}]}
     async with a2a_gateway(tmp_path) as a2a:

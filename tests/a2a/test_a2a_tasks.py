@@ -121,6 +121,14 @@ def test_a_text_is_an_artifact_in_chunks() -> None:
     assert task["artifacts"] == [{"artifactId": "m1", "name": "response", "parts": [{"text": "Hello"}]}]
 
 
+def test_the_last_chunk_may_be_the_whole_text_in_the_place_of_the_others() -> None:
+    results, task = shown(*SAYS, FINISHED, repeats_texts=True)
+    _, _, last, _ = results
+    assert last["artifactUpdate"]["artifact"] == task["artifacts"][0]
+    assert (last["artifactUpdate"]["append"], last["artifactUpdate"]["lastChunk"]) == (False, True)
+    assert task["artifacts"][0]["parts"] == [{"text": "Hello"}]
+
+
 def test_the_same_run_in_the_words_of_0_3() -> None:
     frames, renderer = rendered([START, *SAYS, FINISHED], Dialect.V03)
     task, working, first, second, last, end = read(frames)
