@@ -130,8 +130,8 @@ class Starter:
             run_id,
             fold.context_id,
             digest,
-            results=_results(task, sent, run_id),
-            answers=_answers(task, sent),
+            results=results_of(task, sent, run_id),
+            answers=answers_of(task, sent),
             withdrawing=_withdrawing(task),
         )
         return await self._started(asked, task.last.agent_id, task, given)
@@ -162,8 +162,8 @@ class Starter:
             task_id,
             task.fold.context_id,
             digest,
-            results=_results(before, sent, task_id),
-            answers=_answers(before, sent),
+            results=results_of(before, sent, task_id),
+            answers=answers_of(before, sent),
         )
         if not await self._environment.is_second_try(asked.caller, last.agent_id, given):
             return None
@@ -268,9 +268,9 @@ def _kept(message: JsonObject) -> JsonObject:
     return message
 
 
-def _results(task: StoredTask, sent: SendRequest, run_id: str) -> list[Message]:
+def results_of(task: StoredTask, sent: SendRequest, run_id: str) -> list[Message]:
     """The outputs of calls that the task waits for. Raises InvalidRequestError (-32602): it does not wait for one."""
-    pending = task.pending_calls
+    pending = dict.fromkeys(task.pending_calls)
     for output in sent.outputs:
         if output.call_id not in pending:
             waits = ", ".join(map(repr, pending)) or "no call's output"
@@ -287,25 +287,39 @@ def _result(
     return Message(f"msg_{run_id}_out_{place}", "tool", (ToolResult(call_id, tuple(content), is_error),))
 
 
-def _answers(task: StoredTask, sent: SendRequest) -> tuple[InterruptAnswer, ...]:
+def answers_of(task: StoredTask, sent: SendRequest) -> tuple[InterruptAnswer, ...]:
     """The answers to questions that the task asked. Raises InvalidRequestError (-32602): it did not ask that."""
-    answers = [_answer(each, decision) for decision in sent.decisions for each in _decided(task.interrupts, decision)]
-    if len({each.interrupt_id for each in answers}) < len(answers):
-        raise invalid_params("the message decides one call twice", _PARTS)
-    return tuple(answers)
+    asked = task.interrupts
+    by_name: dict[str, list[Interrupt]] = {}
+    for each in asked:
+        for name in {each.call_id or each.id, each.id}:
+            by_name.setdefault(name, []).append(each)
+    answers: dict[str, InterruptAnswer] = {}
+    for decision in sent.decisions:
+        for each in _decided(asked, by_name, decision):
+            if each.id in answers:
+                raise invalid_params("the message decides one call twice", _PARTS)
+            answers[each.id] = _answer(each, decision)
+    return tuple(answers.values())
 
 
-def _decided(asked: Sequence[Interrupt], decision: Decision) -> Sequence[Interrupt]:
+def _decided(
+    asked: Sequence[Interrupt], by_name: Mapping[str, Sequence[Interrupt]], decision: Decision
+) -> Sequence[Interrupt]:
     """The questions that a decision answers: that of the call it names, else all of them."""
-    named = [each for each in asked if decision.call_id in (each.call_id, each.id)] if decision.call_id else asked
-    calls = ", ".join(repr(each.call_id or each.id) for each in asked) or "no decision"
+    named = by_name.get(decision.call_id, ()) if decision.call_id else asked
     if not named:
+        waits = _names(asked) or "no decision"
         raise invalid_params(
-            f"the task does not ask about {decision.call_id!r}; it waits for {calls}", decision.pointer
+            f"the task does not ask about {decision.call_id!r}; it waits for {waits}", decision.pointer
         )
     if len(named) > 1 and decision.arguments is not None:
-        raise invalid_params(f"name the tool_call_id that the arguments are for, of {calls}", decision.pointer)
+        raise invalid_params(f"name the tool_call_id that the arguments are for, of {_names(asked)}", decision.pointer)
     return named
+
+
+def _names(asked: Sequence[Interrupt]) -> str:
+    return ", ".join(repr(each.call_id or each.id) for each in asked)
 
 
 def _answer(asked: Interrupt, decision: Decision) -> InterruptAnswer:

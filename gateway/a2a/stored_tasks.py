@@ -205,7 +205,7 @@ class StoredTasks:
         """Of the runs behind a task's last one, the newest first, the one that went on with it. Other tasks of the
         context ask the same as this one, and go on together with it; but not with what a task asks of its client.
         """
-        questions = [each.id for each in task.interrupts]
+        questions = {each.id for each in task.interrupts}
         for record in reversed(later):
             if questions and record.agent_id != task.last.agent_id:
                 if await self._answered(caller, record, task.interrupts):

@@ -12,13 +12,18 @@ from google.protobuf.struct_pb2 import Value
 
 from gateway.a2a.dialects import Dialect, stream_response
 from gateway.a2a.request import CallOutput, Decision, SendRequest, read_send_request
+from gateway.a2a.start import answers_of, results_of
+from gateway.a2a.stored_tasks import StoredTask
+from gateway.a2a.tasks import TaskFold
 from gateway.errors import InvalidRequestError
+from gateway.events import Completed, Interrupt, Interrupted, RunFinished
 from gateway.messages import (
     AudioBlock,
     Base64Source,
     DocumentBlock,
     ImageBlock,
     TextBlock,
+    ToolCall,
     ToolSpec,
     UrlSource,
     VideoBlock,
@@ -349,3 +354,47 @@ def test_everything_that_is_wrong_is_named_at_once() -> None:
         "/message/role",
         "/configuration/historyLength",
     }
+
+
+class Counted(str):
+    """A call's id that counts how often it is compared or written."""
+
+    work = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.work += 1
+        return str.__eq__(self, other)
+
+    def __repr__(self) -> str:
+        Counted.work += 1
+        return str.__repr__(self)
+
+
+@pytest.mark.parametrize("are_named", [True, False])
+def test_many_decisions_of_many_calls_cost_no_more_than_their_number(
+    are_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Counted, "work", 0)
+    calls = [f"call_{number}" for number in range(200)]
+    task = StoredTask(TaskFold("task_1", "context_1"))
+    task.end = RunFinished(outcome=Interrupted(tuple(Interrupt(f"int_{c}", "approval", "", Counted(c)) for c in calls)))
+    parts = [{"data": {"decision": "approve", **({"tool_call_id": call} if are_named else {})}} for call in calls]
+    request = sent(*parts, taskId="task_1")
+    if are_named:
+        assert [each.interrupt_id for each in answers_of(task, request)] == [f"int_{call}" for call in calls]
+    else:
+        with pytest.raises(InvalidRequestError, match="decides one call twice"):
+            answers_of(task, request)
+    assert Counted.work <= 4 * len(calls)
+
+
+def test_many_outputs_of_many_calls_cost_no_more_than_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counted, "work", 0)
+    calls = [f"call_{number}" for number in range(200)]
+    task = StoredTask(TaskFold("task_1", "context_1"))
+    task.end = RunFinished(outcome=Completed(tuple(ToolCall(Counted(call), "tool", "{}") for call in calls)))
+    parts = [{"data": {"tool_call_id": call, "output": "sunny"}} for call in calls]
+    request = sent(*parts, taskId="task_1")
+    assert len(results_of(task, request, "task_1_2")) == len(calls)
+    assert Counted.work <= 4 * len(calls)
