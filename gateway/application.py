@@ -40,7 +40,7 @@ from gateway.endpoints.error_forms import ErrorForms
 from gateway.endpoints.paths import path_with_marked_slashes
 from gateway.endpoints.route_table import RouteTable, expect_distinct
 from gateway.endpoints.routes import check_open_to_visitors
-from gateway.endpoints.shared_time import SharedTime
+from gateway.endpoints.time_sharing import TimeSharing
 from gateway.errors import StoreError, UnavailableError
 from gateway.http_client.clients import HttpClients
 from gateway.http_client.endpoint_policy import EndpointPolicy
@@ -122,7 +122,7 @@ class Application:
         self._is_open = False  # between the begin and the end of its lifespan
         self._serves = False  # once all of it is open
         self._warming: set[asyncio.Task[None]] = set()
-        self._time = SharedTime()
+        self._time = TimeSharing()
         self.redaction = redaction or Redaction(settings.secrets)
         self._choice = choose_protocols(settings, protocol_adapters)
         self.store = self._open_store(self._choice.found)

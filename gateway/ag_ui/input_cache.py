@@ -24,7 +24,7 @@ from gateway.ag_ui.input import InputReader, expect_object, items_of
 from gateway.ag_ui.peer import PeerProfile
 from gateway.agent import AgentInput
 from gateway.endpoints.requests import loaded_json, parsed_json
-from gateway.endpoints.shared_time import SharedTime
+from gateway.endpoints.time_sharing import TimeSharing
 from gateway.errors import InvalidRequestError
 from gateway.history.cache import HistoryCache
 from gateway.messages import Message
@@ -158,7 +158,7 @@ class InputCache:
         self,
         owner: str,
         body: bytes,
-        time: SharedTime,
+        time: TimeSharing,
         *,
         watches: bool = False,
         request_id: str = "",
@@ -192,7 +192,7 @@ class InputCache:
         cached: _CachedInput,
         body: bytes,
         start: int,
-        time: SharedTime,
+        time: TimeSharing,
         watches: bool,
         request_id: str,
         origin: str,

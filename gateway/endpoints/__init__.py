@@ -7,6 +7,7 @@ media_fields.py, tool_fields.py, generation_fields.py  media, a client's tools a
 answers.py      plain JSON answers; headers that name a run
 routes.py       routes that visitors may use too; functions as endpoints
 route_table.py  finds a request's route among all
+time_sharing.py  shares the loop's time between long pieces of work
 error_forms.py  which protocol's form an error has
 closed_protocols.py  refuses keys the protocols that are turned off for them
 paths.py        paths with ids in which a slash is part of the id

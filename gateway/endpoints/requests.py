@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from gateway.access.callers import Caller
 from gateway.endpoints.paths import unmarked
-from gateway.endpoints.shared_time import SharedTime
+from gateway.endpoints.time_sharing import TimeSharing
 from gateway.errors import FieldProblem, InvalidRequestError, TooLargeError
 from gateway.messages import JsonValue
 from gateway.wire import strict_json
@@ -116,7 +116,7 @@ async def json_of(request: Request, body: bytes) -> JsonValue:
     return await parsed_json(body, state.get("owner", ""), state["time"])
 
 
-async def parsed_json(body: bytes, owner: str, time: SharedTime) -> JsonValue:
+async def parsed_json(body: bytes, owner: str, time: TimeSharing) -> JsonValue:
     """A body as JSON. A large one is parsed in steps, so that it holds nobody up.
 
     Raises:
@@ -139,7 +139,7 @@ def not_strict(error: strict_json.NotStrictJsonError) -> InvalidRequestError:
     )
 
 
-async def loaded_json(body: bytes, owner: str, time: SharedTime, *, size: int | None = None) -> JsonValue:
+async def loaded_json(body: bytes, owner: str, time: TimeSharing, *, size: int | None = None) -> JsonValue:
     """As `parsed_json`. `size`: that of the whole body of which this is a part.
 
     Raises:

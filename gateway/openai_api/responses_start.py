@@ -116,7 +116,13 @@ async def start_response(
     form = _form(request, run_id, new, environment.now(), settings, said.earlier)
     form = replace(form, approvals=_approvals(settings, request, chain))
     plan = _Plan(request, chain, place, said, form, digest, request_id, known)
-    there = plan if chain is None else replace(plan, form=replace(form, thread_id=chain.thread.thread_id))
+    return await _begun(environment, caller, plan, seal)
+
+
+async def _begun(environment: ProtocolEnvironment, caller: Caller, plan: _Plan, seal: Seal | None) -> StartedResponse:
+    """The run that was planned, on the thread that goes on or on a new one. Raises as `start_response`."""
+    request, chain, said = plan.request, plan.chain, plan.said
+    there = plan if chain is None else replace(plan, form=replace(plan.form, thread_id=chain.thread.thread_id))
     comes_again = await _comes_again(environment, caller, there)
     if not comes_again and said.again is not None:
         answered = replace(there, said=said.again)
@@ -124,7 +130,7 @@ async def start_response(
             there, said = answered, said.again
     if said.late is not None and not comes_again:
         raise said.late
-    if chain is not None and (comes_again or _goes_on(chain, place, request, said.answers)):
+    if chain is not None and (comes_again or _goes_on(chain, plan.place, request, said.answers)):
         try:
             viewer = await environment.start(caller, request.model, there.same_thread(), from_first=True)
             return _started(viewer, there.form, request, seal)
@@ -132,7 +138,7 @@ async def start_response(
             if error.code not in _TAKEN or chain.record is None or said.answers:
                 raise
     viewer = await environment.start(caller, request.model, plan.new_thread(), from_first=True)
-    return _started(viewer, form, request, seal)
+    return _started(viewer, plan.form, request, seal)
 
 
 def _started(viewer: Viewer, form: ResponseForm, request: ResponsesRequest, seal: Seal | None) -> StartedResponse:

@@ -16,7 +16,7 @@ from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
 from gateway.documents.document import DocumentKind
 from gateway.documents.owned import OwnedDocuments
-from gateway.endpoints.shared_time import SharedTime
+from gateway.endpoints.time_sharing import TimeSharing
 from gateway.errors import ForbiddenError
 from gateway.http_client.clients import HttpClients
 from gateway.http_client.endpoint_policy import EndpointPolicy
@@ -62,7 +62,7 @@ class CallerAccess:
         fetcher: Fetcher | None = None,
         sections: Mapping[str, JsonObject] | None = None,
         settings: ProtocolSettings | None = None,
-        time: SharedTime | None = None,
+        time: TimeSharing | None = None,
     ) -> None:
         """`runs` counts them. `needs_key`: every caller has one. `open_to_all`: other machines' users may be among the
         callers without a key. `endpoints`: which ones callers' agents may reach. `fetcher` calls URLs that callers
@@ -81,7 +81,7 @@ class CallerAccess:
         self.endpoints = endpoints or EndpointPolicy(())
         self.fetcher = fetcher or HttpClients(runner.clock).fetcher
         self.sections = sections or {}
-        self.time = time or SharedTime()
+        self.time = time or TimeSharing()
 
     @property
     def is_private(self) -> bool:

@@ -17,7 +17,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 import orjson
 
 from gateway.endpoints.requests import loaded_json, parsed_json
-from gateway.endpoints.shared_time import SharedTime
+from gateway.endpoints.time_sharing import TimeSharing
 from gateway.history.cache import HistoryCache
 from gateway.messages import JsonObject, JsonValue, Message, ToolCall, ToolResult
 from gateway.wire import strict_json
@@ -98,7 +98,7 @@ class KnownInput(Generic[_Read]):
         self._last = _NOT_ASKED
         self._ended = _NOTHING
 
-    async def parsed(self, content: bytes, owner: str, time: SharedTime) -> JsonValue:
+    async def parsed(self, content: bytes, owner: str, time: TimeSharing) -> JsonValue:
         """As `requests.parsed_json`."""
         raw, items = self._written
         if raw and (start := self._place_of(raw, content)) is not None:

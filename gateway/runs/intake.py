@@ -70,19 +70,7 @@ def take_in(
             agent's; or it only brings results of calls that have one.
         StaleHistoryError: the thread has messages that the client has not seen.
     """
-    cache = given.history_cache
-    sent = without_claims(up_to_date(given, thread.messages, waited=waited), thread, tools, cache)
-    sent, left_out = _first_results(sent, thread, cache)
-    # Without any message there is no history to replace the stored one: the answers alone continue the thread.
-    append = not sent or not is_whole_history(given, definition, thread.messages)
-    merge = append_history if append else _merge_of(given)
-    messages = merge(thread.messages, sent)
-    if left_out and not given.answers and _is_nothing_new(messages, thread):
-        raise _call_answered(left_out[0])
-    if not append:
-        messages = _with_waiting(messages, thread, definition.id)
-    if given.answers and not append:
-        messages = (*messages, *_lost_by_client(given.answers, thread, messages))
+    messages = _merged(given, thread, definition, tools, waited=waited)
     if conversation is not None or thread.model_states:
         messages = marked(messages, thread.messages, None if conversation is None else conversation.mark)
     asked = still_asked(thread.interrupts, messages)
@@ -114,6 +102,24 @@ def take_in(
     if change.makes_version:
         becomes = next_version(becomes, shortened=change.shortened)
     return Intake(becomes, change.keep, change.rewrite, verdict.decisions)
+
+
+def _merged(
+    given: AgentInput, thread: Thread, definition: AgentDefinition, tools: Mapping[str, Tool], *, waited: bool
+) -> tuple[Message, ...]:
+    """The thread's messages with those of the input. Raises as `take_in`."""
+    cache = given.history_cache
+    sent = without_claims(up_to_date(given, thread.messages, waited=waited), thread, tools, cache)
+    sent, left_out = _first_results(sent, thread, cache)
+    # Without any message there is no history to replace the stored one: the answers alone continue the thread.
+    append = not sent or not is_whole_history(given, definition, thread.messages)
+    messages = (append_history if append else _merge_of(given))(thread.messages, sent)
+    if left_out and not given.answers and _is_nothing_new(messages, thread):
+        raise _call_answered(left_out[0])
+    if append:
+        return messages
+    messages = _with_waiting(messages, thread, definition.id)
+    return (*messages, *_lost_by_client(given.answers, thread, messages)) if given.answers else messages
 
 
 def _first_results(

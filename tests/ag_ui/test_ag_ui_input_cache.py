@@ -17,7 +17,7 @@ from gateway.ag_ui.input import parse_run_input
 from gateway.ag_ui.input_cache import LEAST_MESSAGES, LIMIT_BYTES, InputCache
 from gateway.ag_ui.peer import PeerProfile
 from gateway.agent import AgentInput
-from gateway.endpoints.shared_time import SharedTime
+from gateway.endpoints.time_sharing import TimeSharing
 from gateway.errors import InvalidRequestError
 from gateway.wire import strict_json
 from tests.word_samples import REPEATABLE
@@ -56,7 +56,7 @@ def expect_the_same(known: InputCache, content: bytes, owner: str = "o") -> None
 
 def parsed(known: InputCache, owner: str, content: bytes) -> tuple[AgentInput, PeerProfile]:
     """What is read of a body."""
-    return asyncio.run(known.parse(owner, content, SharedTime()))
+    return asyncio.run(known.parse(owner, content, TimeSharing()))
 
 
 def is_known(known: InputCache, content: bytes, owner: str = "o") -> bool:

@@ -19,7 +19,7 @@ from gateway.agent_api.fields import AgentApiFields
 from gateway.agent_api.input_messages import ReadInput, SaidMessage, read_input
 from gateway.agent_api.recognition import recognise
 from gateway.agent_api.start import input_cache
-from gateway.endpoints.shared_time import SharedTime
+from gateway.endpoints.time_sharing import TimeSharing
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult, new_message_id
 from tests.agent_api_scene import AgentApiScene, agent_api_gateway, said, told, words_of
 from tests.waiting import at_once
@@ -156,7 +156,7 @@ def test_a_session_is_the_same_with_and_without_what_was_known_of_its_last_reque
         body: Any = {"session_id": "s", "input": items}
         content = orjson.dumps(body)
         known = cache.find("o", "s")
-        assert at_once(known.parsed(content, "o", SharedTime())) == body
+        assert at_once(known.parsed(content, "o", TimeSharing())) == body
         with_it, alone = read(items, known.read)[0], read(items)[0]
         cache.keep("o", "s", known, with_it, body, content)
         how_recognised = partial(recognise, spare_ids=defaultdict(new_message_id))

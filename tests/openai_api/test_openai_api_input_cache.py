@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.endpoints.requests import parsed_json
-from gateway.endpoints.shared_time import SharedTime
+from gateway.endpoints.time_sharing import TimeSharing
 from gateway.errors import InvalidRequestError
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult, new_message_id
 from gateway.openai_api import chat_history, responses_history
@@ -190,7 +190,7 @@ def known_body(items: list[Any]) -> tuple[KnownInput[ReadItems], dict[str, Any]]
 def test_a_body_is_parsed_the_same_whatever_was_parsed_before(write: Any, now: Any) -> None:
     known, _ = known_body(TALK)
     content = write(now)
-    assert at_once(known.parsed(content, "o", SharedTime())) == at_once(parsed_json(content, "o", SharedTime()))
+    assert at_once(known.parsed(content, "o", TimeSharing())) == at_once(parsed_json(content, "o", TimeSharing()))
 
 
 @pytest.mark.parametrize(
@@ -200,9 +200,9 @@ def test_a_body_that_is_no_json_behind_known_items_is_refused_as_any(broken: byt
     known, _ = known_body(TALK)
     content = broken % orjson.dumps(TALK)[1:-1]
     with pytest.raises(InvalidRequestError) as alone:
-        at_once(parsed_json(content, "o", SharedTime()))
+        at_once(parsed_json(content, "o", TimeSharing()))
     with pytest.raises(InvalidRequestError, match=re.escape(str(alone.value))):
-        at_once(known.parsed(content, "o", SharedTime()))
+        at_once(known.parsed(content, "o", TimeSharing()))
 
 
 def test_items_that_are_written_as_before_are_not_parsed_again() -> None:
@@ -211,7 +211,7 @@ def test_items_that_are_written_as_before_are_not_parsed_again() -> None:
     for number in range(3):
         items = [*items, said(f"{number}"), user("more")]
         content = orjson.dumps({"model": "a", "messages": items})
-        now: Any = at_once(known.parsed(content, "o", SharedTime()))
+        now: Any = at_once(known.parsed(content, "o", TimeSharing()))
         kept = len(before["messages"])
         assert all(one is other for one, other in zip(now["messages"][:kept], before["messages"], strict=True))
         known.keep(ReadItems(now["messages"], (), ()), now, content)

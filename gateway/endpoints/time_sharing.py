@@ -14,7 +14,7 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-class SharedTime:
+class TimeSharing:
     """The time of one event loop."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from gateway.endpoints.shared_time import SharedTime
+from gateway.endpoints.time_sharing import TimeSharing
 
 
 def steps(name: str, number: int, done: list[str]) -> Generator[None, None, str]:
@@ -18,7 +18,7 @@ def steps(name: str, number: int, done: list[str]) -> Generator[None, None, str]
 
 
 async def test_owners_take_turns_however_much_one_of_them_has_to_do() -> None:
-    time, done = SharedTime(), list[str]()
+    time, done = TimeSharing(), list[str]()
     many = [asyncio.create_task(time.run("alice", steps("a", 50, done))) for _ in range(20)]
     while len(done) < 30:
         await asyncio.sleep(0)
@@ -30,7 +30,7 @@ async def test_owners_take_turns_however_much_one_of_them_has_to_do() -> None:
 
 
 async def test_whatever_else_the_loop_has_to_do_comes_between_two_steps() -> None:
-    time, done = SharedTime(), list[str]()
+    time, done = TimeSharing(), list[str]()
     work = [asyncio.create_task(time.run(str(n), steps(str(n), 50, done))) for n in range(10)]
     while not all(each.done() for each in work):
         before = len(done)
@@ -40,7 +40,7 @@ async def test_whatever_else_the_loop_has_to_do_comes_between_two_steps() -> Non
 
 
 async def test_what_is_cancelled_or_fails_leaves_the_time_to_others() -> None:
-    time, done = SharedTime(), list[str]()
+    time, done = TimeSharing(), list[str]()
 
     def failing() -> Generator[None, None, str]:
         yield
