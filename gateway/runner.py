@@ -445,10 +445,10 @@ class Runner:
         return page
 
     async def find_runs(
-        self, owner: str, wanted: RunFilter, *, limit: int, cursor: str | None
+        self, owner: str, wanted: RunFilter, *, limit: int, cursor: str | None, total: int | None = None
     ) -> tuple[Page[RunRecord], int]:
         """As Store.find_runs."""
-        return await self.store.find_runs(owner, wanted, limit=limit, cursor=cursor)
+        return await self.store.find_runs(owner, wanted, limit=limit, cursor=cursor, total=total)
 
     async def interrupts(self, owner: str, thread_id: str, *, agent_id: str | None = None) -> list[Interrupt]:
         """The thread's interrupts that can still be answered, or those of them that the agent asked; none for an

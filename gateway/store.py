@@ -105,7 +105,8 @@ class RunRecord:
 class RunFilter:
     """Which of an owner's runs are wanted: those that came by the protocol `origin`; of one agent, of one thread, with
     one of these statuses, changed at `since` or later (Unix seconds), where that is said. Runs whose ids begin with the
-    same `stem` characters are one piece of work: only the newest of them is wanted.
+    same `stem` characters are one piece of work: only the newest of them is wanted. `followed`: further statuses, of
+    runs behind which another one began on their thread.
     """
 
     origin: str
@@ -114,6 +115,7 @@ class RunFilter:
     statuses: frozenset[RunStatus] | None = None
     since: float | None = None
     agent_id: str | None = None
+    followed: frozenset[RunStatus] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -559,9 +561,10 @@ class Store(Protocol):
         """
 
     async def find_runs(
-        self, owner: str, wanted: RunFilter, *, limit: int, cursor: str | None
+        self, owner: str, wanted: RunFilter, *, limit: int, cursor: str | None, total: int | None = None
     ) -> tuple[Page[RunRecord], int]:
-        """A page of the wanted runs, the one that changed last first (began, or ended); and how many there are in all.
+        """A page of the wanted runs, the one that changed last first (began, or ended); and how many there are in all:
+        `total` where that is known, for counting costs as much as reading them all.
 
         Raises:
             InvalidRequestError: a cursor that this store did not give.

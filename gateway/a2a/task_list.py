@@ -28,7 +28,7 @@ from gateway.store import Page, RunFilter, RunRecord, RunStatus
 
 _USUAL_PAGE: Final = 50
 _LONGEST_PAGE: Final = 100
-_MOST_LOOKED_AT: Final = 500
+_MOST_LOOKED_AT: Final = 100
 """Of the tasks that a page is looked for in. The next page goes on behind them."""
 _MOST_COUNTED: Final = 100
 """Of those that are looked at for a number alone: each costs as much as one that is shown."""
@@ -36,18 +36,19 @@ _UNSPECIFIED: Final = ("", "TASK_STATE_UNSPECIFIED")
 _STEM: Final = len(new_task_id("x"))
 _STATUSES: Final[Mapping[TaskState, frozenset[RunStatus]]] = MappingProxyType(
     {
-        TaskState.SUBMITTED: frozenset({RunStatus.QUEUED, RunStatus.INTERRUPTED}),
-        TaskState.WORKING: frozenset({RunStatus.RUNNING, RunStatus.INTERRUPTED}),
-        TaskState.COMPLETED: frozenset({RunStatus.COMPLETED, RunStatus.INTERRUPTED}),
+        TaskState.SUBMITTED: frozenset({RunStatus.QUEUED}),
+        TaskState.WORKING: frozenset({RunStatus.RUNNING}),
+        TaskState.COMPLETED: frozenset({RunStatus.COMPLETED}),
         TaskState.INPUT_REQUIRED: frozenset({RunStatus.COMPLETED, RunStatus.INTERRUPTED}),
-        TaskState.CANCELED: frozenset({RunStatus.CANCELLED, RunStatus.INTERRUPTED}),
-        TaskState.FAILED: frozenset({RunStatus.FAILED, RunStatus.INTERRUPTED}),
-        TaskState.REJECTED: frozenset({RunStatus.FAILED, RunStatus.INTERRUPTED}),
+        TaskState.CANCELED: frozenset({RunStatus.CANCELLED}),
+        TaskState.FAILED: frozenset({RunStatus.FAILED}),
+        TaskState.REJECTED: frozenset({RunStatus.FAILED}),
         TaskState.AUTH_REQUIRED: frozenset(),
     }
 )
-"""The runs that may have left their task in a state; what they said tells which of them did. One that waited may have
-been answered by another protocol, whose run is not listed.
+"""The runs that may have left their task in a state; what they said tells which of them did."""
+_FOLLOWED: Final = frozenset({RunStatus.INTERRUPTED})
+"""One that waited may have been answered by another protocol, whose run is not listed. That is behind it on its thread.
 """
 
 
@@ -73,9 +74,9 @@ class TaskList:
         """The answer to ListTasks. Raises InvalidRequestError (-32602)."""
         wanted = _read(params, asked)
         tasks: list[JsonValue] = []
-        cursor, looked_at = wanted.cursor, 0
+        cursor, looked_at, count = wanted.cursor, 0, wanted.total
         while True:
-            rows, count = await self._rows(asked, wanted, wanted.page_size - len(tasks), cursor)
+            rows, count = await self._rows(asked, wanted, wanted.page_size - len(tasks), cursor, count)
             shown = [await self._task(asked, task_of(record), wanted) for record in rows.items]
             tasks += [task for task in shown if task is not None]
             cursor, looked_at = rows.next_cursor, looked_at + len(rows.items)
@@ -85,8 +86,8 @@ class TaskList:
         if wanted.total is not None:
             total = wanted.total
         elif wanted.cursor is None and (cursor is None or wanted.state is not None):
-            total = len(tasks) + await self._further(asked, wanted, cursor, looked_at)
-        token = _token(wanted, cursor, total)
+            total = len(tasks) + await self._further(asked, wanted, cursor, looked_at, count)
+        token = "" if cursor is None else f"{total}.{cursor}"
         return {"tasks": tasks, "nextPageToken": token, "pageSize": wanted.page_size, "totalSize": total}
 
     async def has_any(self, asked: Asked) -> bool:
@@ -94,22 +95,25 @@ class TaskList:
         of_agent = RunFilter(ORIGIN, _STEM, agent_id=asked.agent_id)
         return bool((await self._environment.find_runs(asked.caller, of_agent, limit=1))[0].items)
 
-    async def _further(self, asked: Asked, wanted: _Wanted, cursor: str | None, looked_at: int) -> int:
-        """How many tasks there are from there on; those too many to be looked at are counted as they may be."""
+    async def _further(self, asked: Asked, wanted: _Wanted, cursor: str | None, looked_at: int, count: int) -> int:
+        """How many tasks there are from there on; those too many to be looked at are counted as they may be, of `count`
+        in all.
+        """
         found = 0
         while cursor is not None:
-            left = max(1, _MOST_COUNTED - looked_at)
-            rows, count = await self._rows(asked, wanted, left, cursor)
             if looked_at >= _MOST_COUNTED:
                 return found + count - looked_at
+            rows, _ = await self._rows(asked, wanted, _MOST_COUNTED - looked_at, cursor, count)
             shown = [await self._task(asked, task_of(record), wanted) for record in rows.items]
             found += len(shown) - shown.count(None)
             cursor, looked_at = rows.next_cursor, looked_at + len(rows.items)
         return found
 
-    async def _rows(self, asked: Asked, wanted: _Wanted, left: int, cursor: str | None) -> tuple[Page[RunRecord], int]:
+    async def _rows(
+        self, asked: Asked, wanted: _Wanted, left: int, cursor: str | None, count: int | None
+    ) -> tuple[Page[RunRecord], int]:
         try:
-            return await self._environment.find_runs(asked.caller, wanted.runs, limit=left, cursor=cursor)
+            return await self._environment.find_runs(asked.caller, wanted.runs, limit=left, cursor=cursor, total=count)
         except InvalidRequestError as error:
             message = "pageToken is none of this list's; send a nextPageToken as it is, or none"
             raise invalid_params(message, "/pageToken") from error
@@ -124,13 +128,6 @@ class TaskList:
             return None
         shown = fold.task(history_length=wanted.history_length, artifacts=wanted.artifacts)
         return written_task(asked.dialect, shown)
-
-
-def _token(wanted: _Wanted, cursor: str | None, total: int) -> str:
-    """Where the next page goes on, with the number of all tasks where they had to be looked at for it."""
-    if cursor is None:
-        return ""
-    return cursor if wanted.state is None else f"{total}.{cursor}"
 
 
 def _read(params: JsonObject, asked: Asked) -> _Wanted:
@@ -149,6 +146,7 @@ def _read(params: JsonObject, asked: Asked) -> _Wanted:
             None if state is None else _STATUSES[state],
             since,
             asked.agent_id,
+            frozenset() if state in (None, TaskState.AUTH_REQUIRED) else _FOLLOWED,
         ),
         state,
         page_size,

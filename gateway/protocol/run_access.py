@@ -135,10 +135,16 @@ class RunAccess(AgentAccess):
             return None
 
     async def find_runs(
-        self, caller: Caller, wanted: RunFilter, *, limit: int, cursor: str | None = None
+        self,
+        caller: Caller,
+        wanted: RunFilter,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        total: int | None = None,
     ) -> tuple[Page[RunRecord], int]:
-        """A page of those of the caller's runs, the one that changed last first; and how many there are in all."""
-        return await self._runner.find_runs(caller.owner, wanted, limit=limit, cursor=cursor)
+        """A page of those of the caller's runs, as Store.find_runs."""
+        return await self._runner.find_runs(caller.owner, wanted, limit=limit, cursor=cursor, total=total)
 
     async def run_messages(self, caller: Caller, run_id: str) -> RunMessages:
         """What its thread has of a run, with or without its log; of a run under way, so far. Nothing of a run that has

@@ -6,7 +6,7 @@ Below: row_values, the contract's data. Above: the store. Every function takes a
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from gateway.errors import ConflictError
@@ -67,6 +67,10 @@ _IS_NEWEST = (
     " AND later.id >= substr(runs.id, 1, :stem) AND later.id < substr(runs.id, 1, :stem) || char(1114111)"
     " AND substr(later.id, 1, :stem) = substr(runs.id, 1, :stem) AND later.origin = runs.origin)"
 )
+_IS_FOLLOWED = (
+    "EXISTS (SELECT 1 FROM runs AS next WHERE next.owner = runs.owner AND next.thread_id = runs.thread_id"
+    " AND next.key > runs.key)"
+)
 _IS_NEW = (
     "SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ? AND id = ?),"
     " EXISTS (SELECT 1 FROM threads WHERE owner = ? AND id = ?)"
@@ -117,13 +121,18 @@ def read_runs(
 
 
 def find_runs(
-    connection: sqlite3.Connection, owner: str, wanted: RunFilter, limit: int, before: tuple[float, int] | None
+    connection: sqlite3.Connection,
+    owner: str,
+    wanted: RunFilter,
+    limit: int,
+    before: tuple[float, int] | None,
+    total: int | None = None,
 ) -> tuple[list[tuple[int, RunRecord]], int]:
     """The wanted runs with their keys behind the (time, key) of `before`, the one that changed last first: one more
-    than `limit`, if there is one. And how many there are in all.
+    than `limit`, if there is one. And how many there are in all, `total` where that is known.
     """
     where, values = _wanted(owner, wanted)
-    count: int = connection.execute(f"SELECT count(*) FROM runs WHERE {where}", values).fetchone()[0]
+    counted = f"SELECT count(*) FROM runs WHERE {where}", {**values}
     if before is not None:
         where += f" AND ({CHANGED_AT}, key) < (:before, :before_key)"
         values |= {"before": before[0], "before_key": before[1]}
@@ -131,14 +140,17 @@ def find_runs(
         f"SELECT {_RUN_COLUMNS}, key FROM runs WHERE {where} ORDER BY {CHANGED_AT} DESC, key DESC LIMIT :limit",
         {**values, "limit": limit + 1},
     ).fetchall()
-    return [(row[-1], _run_record(row[:-1])) for row in rows], count
+    if total is None:
+        are_all = before is None and len(rows) <= limit
+        total = len(rows) if are_all else int(connection.execute(*counted).fetchone()[0])
+    return [(row[-1], _run_record(row[:-1])) for row in rows], total
 
 
 def _wanted(owner: str, wanted: RunFilter) -> tuple[str, dict[str, object]]:
     """A condition for runs, with its values."""
     # The origin stands there as it is: a partial index is used only for a constant.
     origin = wanted.origin.replace("'", "''")
-    where = [f"owner = :owner AND origin = '{origin}' AND {_IS_NEWEST}"]
+    where = [f"owner = :owner AND origin = '{origin}'"]
     values: dict[str, object] = {"owner": to_text(owner), "stem": wanted.stem}
     if wanted.thread_id is not None:
         where.append("thread_id = :thread_id")
@@ -150,10 +162,18 @@ def _wanted(owner: str, wanted: RunFilter) -> tuple[str, dict[str, object]]:
         where.append(f"{CHANGED_AT} >= :since")
         values["since"] = wanted.since
     if wanted.statuses is not None:
-        statuses = sorted(wanted.statuses)
-        where.append(f"status IN ({', '.join(f':status{number}' for number in range(len(statuses)))})")
-        values |= {f"status{number}": status.value for number, status in enumerate(statuses)}
-    return " AND ".join(where), values
+        has_status = _one_of("status", wanted.statuses, values)
+        if wanted.followed:
+            has_status = f"({has_status} OR ({_one_of('followed', wanted.followed, values)} AND {_IS_FOLLOWED}))"
+        where.append(has_status)
+    return " AND ".join([*where, _IS_NEWEST]), values
+
+
+def _one_of(name: str, statuses: Collection[RunStatus], values: dict[str, object]) -> str:
+    """A condition for the status, whose values are put to the others."""
+    named = {f"{name}{number}": status.value for number, status in enumerate(sorted(statuses))}
+    values |= named
+    return f"status IN ({', '.join(f':{each}' for each in named)})"
 
 
 def read_unfinished_runs(connection: sqlite3.Connection) -> list[RunRecord]:

@@ -391,12 +391,12 @@ class SqliteStore:
         return Page(items, place_cursor(b"r", rows[limit - 1][0]) if more else None)
 
     async def find_runs(
-        self, owner: str, wanted: RunFilter, *, limit: int, cursor: str | None
+        self, owner: str, wanted: RunFilter, *, limit: int, cursor: str | None, total: int | None = None
     ) -> tuple[Page[RunRecord], int]:
         before = None if cursor is None else read_time(b"o", cursor)
         limit = min(max(limit, 1), _LARGEST)
         rows, count = await self._read(
-            partial(run_rows.find_runs, owner=owner, wanted=wanted, limit=limit, before=before)
+            partial(run_rows.find_runs, owner=owner, wanted=wanted, limit=limit, before=before, total=total)
         )
         items = tuple([run for _, run in rows[:limit]])
         more = len(rows) > limit

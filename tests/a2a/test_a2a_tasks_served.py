@@ -11,6 +11,9 @@ from typing import Any, cast
 import pytest
 
 from gateway.a2a import task_list
+from gateway.a2a.stored_tasks import StoredTasks
+from gateway.a2a.tasks import TaskFold
+from gateway.access.callers import Caller
 from gateway.store import Store
 from tests.a2a_scene import DEFAULT, A2AScene, a2a_gateway, of_agent, results, said, sent, state_of, words_of
 from tests.openai_chat_server import Script, chat_server
@@ -185,6 +188,61 @@ async def test_tasks_too_many_to_look_at_are_counted_as_they_may_be(
         pages = await _listed(a2a, to=weather, pageSize=1, status="TASK_STATE_COMPLETED")
     assert [page["totalSize"] for page in pages] == [5, 5, 5, 5], "one that waits was seen among the newest three"
     assert len(_ids(pages)) == 3
+
+
+class Asked:
+    """A store that notes for which list of runs it had to count them all."""
+
+    def __init__(self, store: Store, counted: list[bool]) -> None:
+        self._store = store
+        self._counted = counted
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def find_runs(self, *given: Any, total: int | None = None, **more: Any) -> Any:
+        self._counted.append(total is None)
+        return await self._store.find_runs(*given, total=total, **more)
+
+
+async def test_a_list_is_counted_once_and_looks_at_no_task_that_its_record_tells_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[bool] = []
+    looked_at: list[str] = []
+    folded = StoredTasks.folded
+
+    async def noted(tasks: StoredTasks, caller: Caller, task_id: str) -> TaskFold:
+        looked_at.append(task_id)
+        return await folded(tasks, caller, task_id)
+
+    monkeypatch.setattr(StoredTasks, "folded", noted)
+    refunder = of_agent("refunder")
+    async with a2a_gateway(tmp_path, parts=parts_with_store(lambda store: cast(Store, Asked(store, counted)))) as a2a:
+        for _ in range(3):
+            await _waiting(a2a)
+        done = [(await a2a.call("SendMessage", said("hello")))["task"]["id"] for _ in range(3)]
+        for state in ("FAILED", "WORKING", "CANCELED", "SUBMITTED", "COMPLETED"):
+            assert _ids(await _listed(a2a, to=refunder, status=f"TASK_STATE_{state}")) == []
+        assert looked_at == []
+        for more in ({}, {"status": "TASK_STATE_COMPLETED"}):
+            counted.clear()
+            pages = await _listed(a2a, pageSize=1, **more)
+            assert sorted(_ids(pages)) == sorted(done)
+            assert counted[0], "it has to be counted"
+            assert not any(counted[1:])
+
+
+async def test_a_page_looks_at_no_more_tasks_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_list, "_MOST_LOOKED_AT", 2)
+    weather = of_agent("weather")
+    tools = {"tools": [{"name": "get_weather", "parameters": {"type": "object"}}]}
+    async with a2a_gateway(tmp_path) as a2a:
+        done = (await a2a.call("SendMessage", said("hello"), to=weather))["task"]["id"]
+        for _ in range(3):
+            await a2a.call("SendMessage", said("weather", metadata=tools), to=weather)
+        pages = await _listed(a2a, to=weather, pageSize=1, status="TASK_STATE_COMPLETED")
+    assert [[task["id"] for task in page["tasks"]] for page in pages] == [[], [done]]
 
 
 async def test_a_task_that_another_protocol_answered_is_listed_by_its_state(tmp_path: Path) -> None:

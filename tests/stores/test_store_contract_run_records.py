@@ -126,6 +126,27 @@ async def test_of_runs_that_are_one_piece_of_work_the_newest_is_found(store: Sto
     assert await found(store, RunFilter("a2a", stem=6, statuses=frozenset({RunStatus.RUNNING}))) == ([[]], 0)
 
 
+async def test_runs_that_another_one_followed_on_their_thread_are_found_by_a_status_of_their_own(store: Store) -> None:
+    for number, (run_id, thread_id) in enumerate((("task_1", "t1"), ("task_2", "t2"), ("task_3", "t3"))):
+        await asked(store, run_id, thread_id, ended_at=200.0 + number)
+    await asked(store, "other", "t2", origin="ag_ui")
+    followed = frozenset({RunStatus.COMPLETED})
+    wanted = RunFilter("a2a", stem=6, statuses=frozenset({RunStatus.RUNNING}), followed=followed)
+    assert await found(store, wanted) == ([["task_2"]], 1)
+    await asked(store, "task_4", "t3")
+    assert await found(store, wanted, limit=1) == ([["task_3"], ["task_2"], ["task_4"]], 3)
+    assert await found(store, replace(wanted, statuses=frozenset())) == ([["task_3", "task_2"]], 2)
+
+
+async def test_runs_whose_number_is_known_are_not_counted(store: Store) -> None:
+    for number in (1, 2):
+        await asked(store, f"task_{number}", f"t{number}")
+    wanted = RunFilter("a2a", stem=6)
+    for limit in (1, 2):
+        _, total = await within(store.find_runs(OWNER, wanted, limit=limit, cursor=None, total=7))
+        assert total == 7
+
+
 async def test_a_run_that_is_deleted_goes_with_its_log_alone(store: Store) -> None:
     await over(store, "r1")
     await over(store, "r2")
