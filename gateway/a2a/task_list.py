@@ -93,20 +93,20 @@ class TaskList:
     async def has_any(self, asked: Asked) -> bool:
         """Whether the caller has a task with the agent."""
         of_agent = RunFilter(ORIGIN, _STEM, agent_id=asked.agent_id)
-        return bool((await self._environment.find_runs(asked.caller, of_agent, limit=1))[0].items)
+        return bool((await self._environment.find_runs(asked.caller, of_agent, limit=1, total=0))[0].items)
 
     async def _further(self, asked: Asked, wanted: _Wanted, cursor: str | None, looked_at: int, count: int) -> int:
         """How many tasks there are from there on; those too many to be looked at are counted as they may be, of `count`
         in all.
         """
+        if cursor is not None and count > _MOST_COUNTED:
+            return count - looked_at
         found = 0
         while cursor is not None:
-            if looked_at >= _MOST_COUNTED:
-                return found + count - looked_at
-            rows, _ = await self._rows(asked, wanted, _MOST_COUNTED - looked_at, cursor, count)
+            rows, _ = await self._rows(asked, wanted, _MOST_COUNTED, cursor, count)
             shown = [await self._task(asked, task_of(record), wanted) for record in rows.items]
             found += len(shown) - shown.count(None)
-            cursor, looked_at = rows.next_cursor, looked_at + len(rows.items)
+            cursor = rows.next_cursor
         return found
 
     async def _rows(

@@ -121,6 +121,7 @@ async def test_of_runs_that_are_one_piece_of_work_the_newest_is_found(store: Sto
         await asked(store, run_id, "t1", ended_at=100.0 * number)
     await asked(store, "task_2_2", "t1", ended_at=900.0, origin="responses")
     assert await found(store, RunFilter("a2a", stem=6)) == ([["task_1\u00e9", "task_2"]], 2)
+    assert await found(store, RunFilter("a2a", stem=6), limit=1) == ([["task_1\u00e9"], ["task_2"]], 2)
     assert await within(store.delete_run(OWNER, "task_1\u00e9"))
     assert await found(store, RunFilter("a2a", stem=6)) == ([["task_1_10", "task_2"]], 2)
     assert await found(store, RunFilter("a2a", stem=6, statuses=frozenset({RunStatus.RUNNING}))) == ([[]], 0)
