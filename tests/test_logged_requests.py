@@ -15,7 +15,7 @@ from tests.openai_chat_server import chunk as chat_chunk
 from tests.openai_chat_server import record as chat_record
 from tests.running_gateway import agent, local_gateway, run_body
 
-MANY = 2_000
+MANY = 1_200
 LONG = "x" * 5_000  # of an id: as many as there is room for in a request
 
 

@@ -51,7 +51,7 @@ def test_the_binaries_of_all_platforms_are_locked(folder: Path) -> None:
 def test_dependencies_are_exact(folder: Path) -> None:
     described = json.loads((folder / "package.json").read_text("utf-8"))
     versions = {**described["dependencies"], **described.get("devDependencies", {})}
-    exact = re.compile(r"(npm:@ag-ui/client@)?\d+\.\d+\.\d+")
+    exact = re.compile(r"(npm:[@\w/-]+@)?\d+\.\d+\.\d+")
     assert {name: version for name, version in versions.items() if not exact.fullmatch(version)} == {}
 
 

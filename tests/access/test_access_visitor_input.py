@@ -36,7 +36,7 @@ async def shop(directory: Path, model: ChatServer, **more: Any) -> AsyncGenerato
         ("/messages", {"messages": [HELLO, {"id": "r", "role": "reasoning", "content": MUCH}]}),
         ("/messages", {"messages": [HELLO, {"id": "t", "role": "tool", "toolCallId": "c", "content": MUCH}]}),
         ("/messages", {"messages": [{"id": f"u{n}", "role": "user", "content": "x" * 15_000} for n in range(60)]}),
-        ("/messages", {"messages": [{"id": f"u{n}", "role": "user", "content": ""} for n in range(20_000)]}),
+        ("/messages", {"messages": [{"id": f"message-{n}", "role": "user", "content": ""} for n in range(9_900)]}),
         ("/messages", {"messages": [{**HELLO, "metadata": {"a": MUCH}}]}),
         ("/tools", {"tools": [{**TOOL, "description": MUCH}]}),
         ("/tools", {"tools": [{**TOOL, "parameters": {"type": "object", "description": MUCH}}]}),

@@ -414,8 +414,8 @@ async def test_case_56_json_that_is_nested_too_deep_is_refused(gateway: LocalGat
 
 async def test_case_56_a_history_of_ten_thousand_messages_is_served(gateway: LocalGateway, fresh: Fresh) -> None:
     messages = [
-        {"id": f"m{number}", "role": ("user", "assistant")[number % 2], "content": f"message {number}"}
-        for number in range(10_001)
+        {"id": f"m{number}", "role": ("assistant", "user")[number % 2], "content": f"message {number}"}
+        for number in range(10_000)
     ]
 
     seen = await observe(

@@ -269,7 +269,9 @@ async def test_who_takes_nothing_of_any_answer_holds_no_connection(tmp_path: Pat
     agents = [agent("big", scripted([BIG]), parameters=ROOM), going]
     page = read_page(tmp_path)
     async with (
-        local_gateway(tmp_path, agents, server=SERVER, page=page, connection=Impatient) as gateway,
+        local_gateway(
+            tmp_path, agents, server={**SERVER, "max_unread_bytes": 1_000_000_000}, page=page, connection=Impatient
+        ) as gateway,
         contextlib.AsyncExitStack() as stack,
     ):
         await gateway.client.run("big", run_body(messages=[MESSAGE]))

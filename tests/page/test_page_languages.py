@@ -105,6 +105,7 @@ async def test_from_right_to_left_it_is_as_usable(browser: Browser, tmp_path: Pa
         screen(browser, f"{gateway.client.base_url}/", size=size, context={"locale": "ar"}) as shown,
     ):
         await gateway.client.run("assistant", run_body("What was the population of Seattle in 2023?", thread_id="t"))
+        await shown.until("sessionStorage.getItem('agui-thread') !== null")  # of the conversation that it began with
         await shown.evaluate("sessionStorage.setItem('agui-thread', 't')")
         await shown.page.reload()
         await expect(shown.answers.get_by_role("cell").first).to_be_visible()

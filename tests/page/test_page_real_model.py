@@ -68,7 +68,10 @@ async def test_a_conversation_whose_agent_is_gone_says_so_and_lets_the_person_ch
         await expect(gone).to_be_visible()
         await expect(screen.answers.last).to_contain_text("Hello.")
         await screen.page.get_by_label("Agent").select_option("Second")
+        await expect(screen.page.get_by_text("no longer there. Second answers")).to_be_visible()
+        await expect(screen.questions).to_have_text(["Hello"])
         await expect(screen.answers.last).to_contain_text("Hello.")
+        await screen.expect_idle()
         await screen.ask("Again")
         await expect(screen.answers.last).to_contain_text("You said: Again")
         [thread] = (await http.get("/threads")).json()["threads"]

@@ -86,7 +86,7 @@ async def test_who_takes_nothing_is_cut_off_before_the_server_ends(caplog: pytes
         await until(lambda: is_lost(connection))
         async with asyncio.timeout(DEADLINE_SECONDS):
             await application.left.wait()
-    assert not caplog.records
+    assert not [each for each in caplog.records if each.levelname not in ("DEBUG", "INFO")]
 
 
 async def test_who_reads_slowly_but_reads_is_left_alone() -> None:

@@ -64,11 +64,17 @@ def kilobytes_of(process_id: int) -> int:
     return int(said)
 
 
+UNBOUNDED = {"max_unread_bytes": 1_000_000_000}
+"""So that none of the readers is refused."""
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps large blocks")
 async def test_readers_who_are_gone_leave_no_large_blocks_behind(tmp_path: Path) -> None:
     turn = {"text": "word " * 1000, "repeat": 600}
     words = scripted([turn, {"tool": "ListIndexTool"}], [turn, {"tool": "ListIndexTool"}], [turn])
-    configuration = write_configuration(tmp_path, [agent("a", words, tools=[{"type": "ListIndexTool"}])])
+    configuration = write_configuration(
+        tmp_path, [agent("a", words, tools=[{"type": "ListIndexTool"}])], server=UNBOUNDED
+    )
     request = b"GET /threads/thread-1/messages HTTP/1.1\r\nHost: localhost\r\n\r\n"
     async with gateway_process(configuration) as gateway:
         address = urlsplit(gateway.client.base_url)
