@@ -12,10 +12,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from tests.host_site import neighbours, somebody, visit
-from tests.page_browser import DEMONSTRATION, PHONE, Screen, shown_page
+from tests.page_browser import DEMONSTRATION, PHONE, Screen, built_page, shown_page
+from tests.running_gateway import local_gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -99,3 +100,29 @@ async def test_nothing_that_comes_pushes_away_what_is_read(
         await expect(screen.page.get_by_test_id("shared_list")).to_be_visible()
         await screen.expect_idle()
         await expect_still(screen, "another thread")
+
+
+@pytest.mark.parametrize("size", [(1440, 900), PHONE], ids=["desktop", "phone"])
+async def test_the_sample_shop_stays_where_it_is_while_it_loads(
+    browser: Browser, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with (
+        local_gateway(tmp_path, [DEMONSTRATION], page=built_page()) as gateway,
+        somebody(browser, size=size) as person,
+    ):
+        await person.add_init_script(WATCH)
+        await person.route("**/assets/shop-*.js", after_the_first_frame)
+        async with visit(person, f"{gateway.client.base_url}/shop") as screen:
+            await expect(screen.page.locator(".good")).to_have_count(8)
+            await expect(screen.launcher).to_be_visible()
+            await expect_still(screen, "loaded")
+            await expect(screen.page.get_by_role("form", name="Filter")).to_be_visible()
+            await expect(screen.page.locator("footer")).to_be_visible()
+
+
+async def after_the_first_frame(route: Route) -> None:
+    """The page is drawn before that file is there."""
+    page = route.request.frame.page
+    await page.wait_for_selector("footer", state="attached")
+    await page.evaluate("new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown)))")
+    await route.continue_()

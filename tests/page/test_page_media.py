@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.case_tools import PIXEL, python_tool
+from tests.host_site import neighbours, somebody, visit
 from tests.page_browser import Screen, shown_page
 from tests.running_gateway import agent, scripted
 
@@ -72,3 +73,24 @@ async def test_the_media_of_a_tools_result_stand_with_its_call(browser: Browser,
         await expect(screen.card("picture").get_by_test_id("medium").locator("canvas")).to_be_visible()
         await screen.page.reload()
         await expect(screen.card("picture").get_by_test_id("medium").locator("canvas")).to_be_visible()
+
+
+@pytest.mark.parametrize("policy", ["media-src blob:", ""], ids=["blobs", "no blobs"])
+async def test_on_a_site_with_a_strict_policy_pictures_are_shown_and_sounds_where_it_allows_blobs(
+    browser: Browser, tmp_path: Path, policy: str
+) -> None:
+    painter = {**PAINTER, "id": "assistant"}
+    async with neighbours(tmp_path, [painter]) as (site, _), somebody(browser) as person:
+        site.policy = policy
+        async with visit(person, site.origin, "" if policy else "Content Security Policy") as screen:
+            await screen.open()
+            await screen.ask("Paint")
+            if policy:
+                await expect_media(screen)
+            else:
+                media = screen.page.get_by_test_id("medium")
+                await expect(media.nth(0).locator("canvas")).to_be_visible()
+                await expect(media.nth(1).get_by_text("Save")).to_be_visible()
+                await expect(media.locator("audio")).to_have_count(0)
+                assert {each.split()[0] for each in await screen.violations()} == {"media-src"}
+                await screen.evaluate("void (window.seenViolations.length = 0)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,16 @@ async def test_what_a_wrong_key_breaks_is_not_offered_again_and_is_told_to_the_o
         await expect(screen.banner).to_contain_text("model_authentication:")
         await expect(screen.banner).to_contain_text("Request ")
         await expect(screen.banner.get_by_role("button", name="Try again")).to_have_count(0)
+
+
+async def test_a_problem_that_has_no_words_of_the_page_is_told_once_and_by_its_code(
+    browser: Browser, tmp_path: Path
+) -> None:
+    told = {"code": "odd_thing", "detail": "Something odd has happened."}
+    async with shown_page(browser, tmp_path, expected=["status of 422"]) as screen:
+        await screen.page.route("**/run", lambda route: route.fulfill(status=422, body=json.dumps(told)))
+        await screen.say("Hi")
+        await expect(screen.banner.locator("p")).to_have_text(["Something odd has happened.", "odd_thing"])
 
 
 async def test_a_conversation_whose_agent_is_gone_says_so_and_lets_the_person_choose(

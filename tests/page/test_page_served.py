@@ -24,7 +24,7 @@ from tests.running_gateway import local_gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-BUDGET_BYTES = 120_000
+BUDGET_BYTES = 122_000
 HOP_BY_HOP = {"connection", "transfer-encoding", "keep-alive"}
 
 

@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import Browser, CDPSession, Page, expect
 
 from tests.movable_clock import MovableClock
-from tests.page_browser import PHONE, Screen, paced, shown_page, tell
+from tests.page_browser import DESKTOP, PHONE, Screen, paced, shown_page, tell
 from tests.running_gateway import agent, run_body, scripted
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -152,6 +152,50 @@ async def test_ten_thousand_tokens_are_laid_out_once_per_frame(
         assert work.elements <= 1.5 * work.kept + 100, (
             "what is there stays: an answer costs by its length, not its square"
         )
+
+
+# In this browser: the rows of tables and the items of lists, how many of each are laid out, and the columns' edges.
+LAID_OUT = """() => {
+    const isLaidOut = (element) => element.checkVisibility({ contentVisibilityAuto: true });
+    const rows = [...document.querySelectorAll("td:first-child")], items = [...document.querySelectorAll("li > em")];
+    return [rows.length, rows.filter(isLaidOut).length, items.length, items.filter(isLaidOut).length];
+}"""
+EDGES = """async () => {
+    for (let frame = 0; frame < 3; frame++) await new Promise((shown) => requestAnimationFrame(shown));
+    const rows = [...document.querySelectorAll("tbody > tr")];
+    const shown = rows.filter((row) => row.checkVisibility({ contentVisibilityAuto: true }));
+    const edges = (row) => [...row.cells].map((cell) => Math.round(cell.getBoundingClientRect().right)).join(" ");
+    return [...new Set(shown.map(edges))];
+}"""
+
+
+@pytest.mark.timeout(3 * UNHURRIED_SECONDS)
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+async def test_of_a_table_or_a_list_without_end_what_is_near_is_laid_out(
+    browser: Browser, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    """A table is laid out whole for each row that comes, and 200 kB of one kept the page busy for seconds."""
+    rows = "".join(f"| pear {number} | {number} | some **words** |\n" for number in range(1_500))
+    items = "".join(f"- a pear, *number {number}*\n" for number in range(1_500))
+    text = f"Here:\n\n{items}\n| Thing | Count | What |\n| --- | ---: | --- |\n{rows}\nThe end."
+    talker = agent("talker", scripted([{"text": text, "chunk_characters": 200}]))
+    async with shown_page(browser, tmp_path, [talker], script=WATCH, size=size) as screen:
+        await screen.say("Go on")
+        await screen.until("document.querySelector('.agui-answer .agui-tools')", seconds=UNHURRIED_SECONDS)
+        await screen.until("!document.querySelector('.agui-markdown[aria-busy]')", seconds=UNHURRIED_SECONDS)
+        await screen.until(f"{TO_END} < 2")
+        all_rows, laid_out_rows, all_items, laid_out_items = await screen.evaluate(LAID_OUT)
+        assert (all_rows, all_items) == (1_500, 1_500)
+        assert 0 < laid_out_rows < 400
+        assert laid_out_items < 400
+        kept = await screen.evaluate("document.querySelectorAll('.agui-answer *').length")
+        assert await screen.evaluate("window.frames_seen.elements") <= 1.5 * kept + 500
+        for row in (38, 700, 1_499):
+            await screen.evaluate(f"document.querySelectorAll('tbody > tr')[{row}].scrollIntoView()")
+            assert len(await screen.evaluate(EDGES)) == 1, "all rows have the same columns"
+        await screen.page.set_viewport_size({"width": 320, "height": 700})
+        assert len(await screen.evaluate(EDGES)) == 1, "also where they become narrower"
+        await screen.expect_no_sideways_scrolling()
 
 
 def describe(deltas: list[float]) -> str:

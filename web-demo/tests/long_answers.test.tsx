@@ -17,11 +17,14 @@ vi.mock("../src/view/markdown_lexer", async (actual) => {
 const { Markdown } = await import("../src/view/markdown");
 
 const PARAGRAPH = "Some **words** that [lead](https://example.com) to `others`, and a few more of them. ";
-const KINDS: Readonly<Record<string, string>> = {
-  paragraphs: `${PARAGRAPH.repeat(5)}\n\n`,
-  "one paragraph": PARAGRAPH,
-  lines: "a line of words\n",
-  "a list": "- an item of **some** words\n",
+/** How it begins, and what comes again and again. */
+const KINDS: Readonly<Record<string, readonly [begin: string, unit: string]>> = {
+  paragraphs: ["", `${PARAGRAPH.repeat(5)}\n\n`],
+  "one paragraph": ["", PARAGRAPH],
+  lines: ["", "a line of words\n"],
+  "a list": ["", "- an item of **some** words\n"],
+  "a table": ["| Thing | What it is |\n|---|---:|\n", "| an apple | red and **round**, as one of `others` |\n"],
+  code: ["```ts\n", "const sum = values.reduce((sum, value) => sum + value, 0);\n"],
 };
 
 const shown: HTMLElement[] = [];
@@ -47,10 +50,10 @@ async function drawn(text: string): Promise<{ element: HTMLElement; characters: 
   return { element, characters: read.characters, frames };
 }
 
-const words = (element: HTMLElement) => element.textContent?.replace(/[\s*`[\]]|\(https[^)]*\)/g, "");
+const words = (element: HTMLElement) => element.textContent?.replace(/[\s*`[\]|]|\(https[^)]*\)/g, "");
 
-describe.each(Object.entries(KINDS))("%s", (_, unit) => {
-  const of = (length: number) => unit.repeat(Math.ceil(length / unit.length));
+describe.each(Object.entries(KINDS))("%s", (_, [begin, unit]) => {
+  const of = (length: number) => begin + unit.repeat(Math.ceil(length / unit.length));
 
   test("twice the length is read at about twice the cost", async () => {
     const once = (await drawn(of(60_000))).characters;

@@ -1,4 +1,5 @@
 // @vitest-environment happy-dom
+import type { Tokens } from "marked";
 import { render } from "preact";
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { Markdown } from "../src/view/markdown";
@@ -237,6 +238,59 @@ describe("what is written on", () => {
     expect(
       lists.flatMap((list) => [...list.children]).map((item) => item.querySelector("strong")?.textContent),
     ).toEqual(items.map((_, index) => String(index)));
+  });
+
+  test("a table without end is cut into parts that are one table", () => {
+    const rows = Array.from({ length: 130 }, (_, index) => `| ${index} | ${index === 50 ? "[x]" : "**words**"} |\n`);
+    const text = `before\n\n| n | what |\n|--:|---|\n${rows.join("")}\nafter`;
+    const reader = new MarkdownReader();
+    for (let end = 0; end <= text.length; end += 13) {
+      const seen = JSON.stringify(reader.read(text.slice(0, end), true));
+      expect(seen).toBe(JSON.stringify(new MarkdownReader().read(text.slice(0, end), true)));
+    }
+    expect(reader.read(text, true).map(({ type, goesOn = false }) => `${type} ${goesOn}`)).toEqual([
+      ...["paragraph false", "table false", "table true", "table true", "table true", "paragraph false"],
+    ]);
+    const element = show(text);
+    expect(element.querySelectorAll("table, thead").length).toBe(2);
+    expect(
+      [...element.querySelectorAll("td:first-child")].map((cell) => `${cell.className} ${cell.textContent}`),
+    ).toEqual(rows.map((_, index) => `agui-right ${index}`));
+    expect([...element.querySelectorAll("p")].map((each) => each.textContent)).toEqual(["before", "after"]);
+    expect(show(`${text}\n\n[x]: https://example.org`).querySelector("td > a")?.textContent).toBe("x");
+  });
+
+  test("code without end is cut into parts that are one, wherever a part ends", () => {
+    for (const [width, indent] of [
+      [57, ""],
+      [58, ""],
+      [59, "  "],
+      [60, ""],
+      [11_990, ""],
+      [11_998, ""],
+    ] as const) {
+      const lines = Array.from({ length: 1_200 }, (_, index) => (index % 3 ? "" : `  ${"x".repeat(width)}`));
+      const code = lines.join("\n").slice(0, 26_000);
+      const fenced = `before\n\n${indent}~~~js\n${code.replace(/^(?=.)/gm, indent)}\n`;
+      for (const text of [fenced, `${fenced}${indent}~~~\n\nafter`]) {
+        const reader = new MarkdownReader();
+        for (let end = 0; end <= text.length; end += 997) {
+          const seen = JSON.stringify(reader.read(text.slice(0, end), true));
+          expect(seen).toBe(JSON.stringify(new MarkdownReader().read(text.slice(0, end), true)));
+        }
+        const parts = reader.read(text, false).filter(({ type }) => type === "code") as Tokens.Code[];
+        expect(parts.length).toBeGreaterThan(1);
+        expect(parts.map((part) => part.text).join("\n")).toBe(code);
+      }
+    }
+  });
+
+  test("what follows the last part of long code or a long table is read as it is", () => {
+    const code = `${"x\n".repeat(6_000)}`;
+    expect(new MarkdownReader().read(`\`\`\`\n${code}\`\`\`\n# One`, false).at(-1)?.type).toBe("heading");
+    const rows = "| 1 | 2 |\n".repeat(42);
+    expect(new MarkdownReader().read(`| a | b |\n|---|---|\n${rows}# One`, false).at(-1)?.type).toBe("heading");
+    expect(new MarkdownReader().read(`| a | b |\n|---|---|\n${rows.repeat(4)}`, false).at(-1)?.type).toBe("table");
   });
 
   test("finished blocks stay the same objects, and the same elements", () => {

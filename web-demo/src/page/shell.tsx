@@ -216,17 +216,17 @@ function Talk({ session, onExplain }: PartProps) {
       note={note}
       autofocus={isFirst.current && !narrow.peek()}
       onKey={() => session.askForKey()}
-      explain={causes}
+      explain={(trouble) => causes(trouble, problem(trouble))}
     />
   );
 }
 
-/** What went wrong, as the server tells it to who may know. */
-function causes({ code, message }: Problem) {
+/** What went wrong, as the server tells it to who may know, behind what is `said` of it in any case. */
+function causes({ code, message }: Problem, said: string) {
   if (!message) return undefined;
   return (
     <p class="agui-hint" dir="ltr">
-      {code}: {message}
+      {message === said ? code : `${code}: ${message}`}
     </p>
   );
 }

@@ -54,7 +54,7 @@ export class Shelves {
 
   #card(good: Good, onPut: (good: Good) => void): HTMLLIElement {
     const card = made("li", { class: `good ${good.category}` });
-    const button = made("button", { type: "button", text: "Add to cart", label: `Add ${good.name} to the cart` });
+    const button = made("button", { type: "button", text: "Add to cart", label: `Add to cart: ${good.name}` });
     button.addEventListener("click", () => onPut(good));
     const foot = made("div", { class: "foot" });
     foot.append(made("strong", { text: euros(good.price) }), button);

@@ -5,15 +5,15 @@
  */
 import { signal } from "@preact/signals";
 import type { Token, Tokens } from "marked";
-import type { ComponentChildren, VNode } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { ComponentChildren, RefObject, VNode } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { directionOf } from "../chat/direction";
 import { PROSE, parted } from "../chat/unseen";
 import type { ColouredCode, colourCode } from "./code_colours";
 import { CopyButton } from "./copy_button";
 import { Icon } from "./icons";
 import { decoded, namesAnother, safeAddress } from "./links";
-import { MarkdownReader } from "./markdown_blocks";
+import { type Block as BlockToken, MarkdownReader } from "./markdown_blocks";
 import { useRevealed } from "./revealed";
 import { useTexts } from "./texts";
 import { marked } from "./value";
@@ -29,43 +29,61 @@ const MOST_TOGETHER = 8_000;
 const SENTENCE = 24;
 
 /** `open`: more will come. */
-export function Markdown({ text: whole, open: grows }: { text: string; open: boolean }) {
+export function Markdown({ text: all, open: grows }: { text: string; open: boolean }) {
   const [reader] = useState(() => new MarkdownReader());
   const [nodes] = useState(() => new WeakMap<Token, VNode>());
-  const text = useRevealed(whole);
-  const open = grows || text.length < whole.length;
+  const text = useRevealed(all);
+  const isBusy = text.length < all.length;
+  const open = grows || isBusy;
   return useMemo(
     () => (
-      <div class="agui-markdown" part="markdown" aria-busy={text.length < whole.length || undefined}>
-        {reader.read(text, open).map((block, index) => {
+      <div class="agui-markdown" part="markdown" aria-busy={isBusy || undefined}>
+        {whole(reader.read(text, open)).map((parts, index) => {
+          const last = parts.at(-1) ?? parts[0];
           // The same element again is what the renderer does not look into.
-          const node = nodes.get(block) ?? <Block key={`${reader.round} ${index}`} token={block} depth={0} />;
-          nodes.set(block, node);
+          const node = nodes.get(last) ?? (
+            <Block key={`${reader.round} ${index}`} token={parts[0]} parts={parts} depth={0} />
+          );
+          nodes.set(last, node);
           return node;
         })}
       </div>
     ),
-    [reader, nodes, text, open, text.length < whole.length],
+    [reader, nodes, text, open, isBusy],
   );
 }
 
-interface Part {
-  readonly token: Token;
+type Parts<Kind> = [Kind, ...Kind[]];
+
+/** Each block with the parts that go on with it. */
+function whole(tokens: readonly BlockToken[]): Parts<BlockToken>[] {
+  const blocks: Parts<BlockToken>[] = [];
+  for (const token of tokens) {
+    if (token.goesOn) blocks.at(-1)?.push(token);
+    else blocks.push([token]);
+  }
+  return blocks;
+}
+
+interface BlockProps {
+  readonly token: BlockToken;
+  /** Of a long table or code: the token, and those that go on with it. */
+  readonly parts?: Parts<BlockToken>;
   readonly depth: number;
 }
 
-function Block({ token, depth }: Part): VNode | null {
+function Block({ token, parts = [token], depth }: BlockProps): VNode | null {
   if (depth > MAX_DEPTH) return <p>{token.raw}</p>;
   const block = token as Tokens.Generic;
   switch (token.type) {
     case "heading":
       return <Heading token={token as Tokens.Heading} depth={depth} />;
     case "code":
-      return <Code token={token as Tokens.Code} />;
+      return <Code parts={parts as Parts<Tokens.Code>} />;
     case "list":
-      return <List token={token as Tokens.List} depth={depth} />;
+      return <List token={token as Tokens.List} isPart={token.isPart} depth={depth} />;
     case "table":
-      return <Table token={token as Tokens.Table} depth={depth} />;
+      return <Table parts={parts as Parts<Tokens.Table>} depth={depth} />;
     case "blockquote":
       return (
         <blockquote dir={directionOf(token.raw)}>
@@ -105,7 +123,7 @@ function Heading({ token, depth }: { token: Tokens.Heading; depth: number }) {
   );
 }
 
-function List({ token, depth }: { token: Tokens.List; depth: number }) {
+function List({ token, isPart, depth }: { token: Tokens.List; isPart?: boolean | undefined; depth: number }) {
   const read = token.items.map((item) => ({ item, raw: `${item.loose} ${item.raw}` }));
   const items = useUnchanged(read, ({ item }, index) => (
     <li key={index} class={item.task ? "agui-task" : undefined}>
@@ -116,45 +134,72 @@ function List({ token, depth }: { token: Tokens.List; depth: number }) {
     </li>
   ));
   const dir = directionOf(token.items.map((item) => item.text).join(" ")); // without the x of a box that is ticked
-  if (!token.ordered) return <ul dir={dir}>{items}</ul>;
-  const start = typeof token.start === "number" && token.start !== 1 ? token.start : undefined;
+  const Kind = token.ordered ? "ol" : "ul";
+  const start = token.ordered && token.start !== 1 ? { start: token.start || 0 } : undefined;
   return (
-    <ol dir={dir} start={start}>
+    <Kind class={isPart ? "agui-part" : undefined} dir={dir} {...start}>
       {items}
-    </ol>
+    </Kind>
   );
 }
 
-function Table({ token, depth }: { token: Tokens.Table; depth: number }) {
+/** The rows behind the first part stand in its columns, and are laid out once they are near: a table costs by its length. */
+function Table({ parts, depth }: { parts: Parts<Tokens.Table>; depth: number }) {
   const { say } = useTexts();
-  const isWide = (index: number) => token.rows.some((cells) => (cells[index]?.text.length ?? 0) > SENTENCE);
-  const row = (cells: readonly Tokens.TableCell[], Cell: "th" | "td") =>
-    cells.map((cell, index) => (
-      <Cell
-        key={index}
-        class={[cell.align && `agui-${cell.align}`, Cell === "th" && isWide(index) && "agui-wide"]
-          .filter(Boolean)
-          .join(" ")}
-        scope={Cell === "th" ? "col" : undefined}
-      >
-        {inline(cell.tokens, depth + 1)}
-      </Cell>
-    ));
-  const rows = useUnchanged(
-    token.rows.map((cells) => ({ cells, raw: cells.map((cell) => `${cell.align} ${cell.text}`).join("|") })),
-    ({ cells }, index) => <tr key={index}>{row(cells, "td")}</tr>,
-  );
+  const shown = useRef<HTMLTableElement>(null);
+  const isLong = parts.length > 1;
+  useColumns(shown, isLong);
+  const rows = useUnchanged(parts, (part, index) => <Rows key={index} table={part} index={index} depth={depth} />);
+  const [table] = parts;
+  const isWide = (column: number) => table.rows.some((cells) => (cells[column]?.text.length ?? 0) > SENTENCE);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached without a mouse
-    <section class="agui-table" dir={directionOf(token.raw)} tabIndex={0} aria-label={say("table")}>
-      <table>
+    <section class="agui-table" dir={directionOf(table.raw)} tabIndex={0} aria-label={say("table")}>
+      <table class={isLong ? "agui-long" : undefined} ref={shown}>
         <thead>
-          <tr>{row(token.header, "th")}</tr>
+          <tr>{row(table.header, depth, isWide)}</tr>
         </thead>
-        <tbody>{rows}</tbody>
+        {rows}
       </table>
     </section>
   );
+}
+
+function Rows({ table, index, depth }: { table: Tokens.Table; index: number; depth: number }) {
+  const rows = useUnchanged(
+    table.rows.map((cells) => ({ cells, raw: cells.map((cell) => `${cell.align} ${cell.text}`).join("|") })),
+    ({ cells }, place) => <tr key={place}>{row(cells, depth)}</tr>,
+  );
+  return <tbody class={index > 0 ? "agui-part" : undefined}>{rows}</tbody>;
+}
+
+/** `isWide`: which columns are, where the row is the table's head. */
+function row(cells: readonly Tokens.TableCell[], depth: number, isWide?: (column: number) => boolean): VNode[] {
+  const Cell = isWide ? "th" : "td";
+  return cells.map((cell, index) => (
+    <Cell
+      key={index}
+      class={[cell.align && `agui-${cell.align}`, isWide?.(index) && "agui-wide"].filter(Boolean).join(" ")}
+      scope={isWide && "col"}
+    >
+      {inline(cell.tokens, depth + 1)}
+    </Cell>
+  ));
+}
+
+/** Tells the rows of a long table how wide its columns are, which its first part decides. */
+function useColumns(shown: RefObject<HTMLTableElement | null>, isLong: boolean): void {
+  useLayoutEffect(() => {
+    const table = shown.current;
+    if (!isLong || table === null) return;
+    const cells = [...table.querySelectorAll("th")];
+    const sizes = new ResizeObserver(() => {
+      const widths = cells.map((cell) => `${cell.getBoundingClientRect().width}px`);
+      table.style.setProperty("--columns", widths.join(" "));
+    });
+    for (const cell of cells) sizes.observe(cell);
+    return () => sizes.disconnect();
+  }, [isLong]);
 }
 
 /** What is drawn for each item; for those that read as they did the time before, the same element, which costs nothing. */
@@ -170,15 +215,15 @@ function useUnchanged<Item extends { readonly raw: string }>(
   return before.current.map(({ node }) => node);
 }
 
-function Code({ token }: { token: Tokens.Code }) {
+function Code({ parts }: { parts: Parts<Tokens.Code> }) {
   const { say } = useTexts();
-  const language = /^[\w+#.-]{1,24}/.exec(token.lang ?? "")?.[0] ?? "";
-  const pieces = usePieces(token.text, language);
+  const language = /^[\w+#.-]{1,24}/.exec(parts[0].lang ?? "")?.[0] ?? "";
+  const pieces = usePieces(parts, language);
   return (
     <figure class="agui-code" part="code" data-language={language || undefined}>
       <figcaption>
         <span>{language || say("code")}</span>
-        <CopyButton text={() => token.text} label={say("copyCode")} />
+        <CopyButton text={() => parts.map(({ text }) => text).join("\n")} label={say("copyCode")} />
       </figcaption>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached without a mouse */}
       <pre tabIndex={0} dir="ltr">
@@ -211,17 +256,15 @@ function askForColours(): void {
 }
 
 /** Code in pieces of some lines; those that read as they did the time before are the same elements. */
-function usePieces(text: string, language: string): VNode[] {
+function usePieces(parts: readonly Tokens.Code[], language: string): VNode[] {
   const before = useRef<Piece[]>([]);
   const colour = language ? colours.value : undefined;
   useEffect(() => {
     if (language) askForColours();
   }, [language]);
-  const lines = text.split("\n");
   const pieces: Piece[] = [];
   let length = 0;
-  for (let line = 0; line < lines.length; line += LINES_TOGETHER) {
-    const piece = lines.slice(line, line + LINES_TOGETHER).join("\n");
+  for (const piece of parts.flatMap(piecesOf)) {
     length += piece.length;
     const shown = !colour || length > MOST_COLOURED || piece.length > MOST_TOGETHER ? "" : language;
     const open = pieces.at(-1)?.open ?? "";
@@ -231,6 +274,15 @@ function usePieces(text: string, language: string): VNode[] {
   }
   before.current = pieces;
   return pieces.map(({ node }) => node);
+}
+
+function piecesOf(part: Tokens.Code): readonly string[] {
+  const lines = part.text.split("\n");
+  const texts = [];
+  for (let line = 0; line < lines.length; line += LINES_TOGETHER) {
+    texts.push(lines.slice(line, line + LINES_TOGETHER).join("\n"));
+  }
+  return texts;
 }
 
 function drawn(coloured: ColouredCode | undefined, code: string, key: number): { node: VNode; open: string } {
@@ -349,7 +401,7 @@ function wordsOf(token: Token): string {
     return `${(token as Tokens.List).items.map((item) => plainText(item.tokens)).join("\n")}\n`;
   if (token.type === "table") {
     const { header, rows } = token as Tokens.Table;
-    return `${[header, ...rows].map((row) => row.map((cell) => plainText(cell.tokens)).join(", ")).join("\n")}\n`;
+    return `${[...((token as BlockToken).goesOn ? [] : [header]), ...rows].map((row) => row.map((cell) => plainText(cell.tokens)).join(", ")).join("\n")}\n`;
   }
   const end = ["paragraph", "heading", "code", "blockquote"].includes(token.type) ? "\n" : "";
   if (any.tokens !== undefined && token.type !== "image") return any.tokens.map(wordsOf).join("") + end;

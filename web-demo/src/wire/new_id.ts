@@ -2,11 +2,9 @@
 
 /** 122 random bits as a UUID. `crypto.randomUUID` is there on https and localhost alone, and pages are served in many ways. */
 export function newId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  const hex = Array.from(bytes, (byte, place) => {
-    if (place === 6) return ((byte & 0x0f) | 0x40).toString(16);
-    if (place === 8) return ((byte & 0x3f) | 0x80).toString(16);
-    return byte.toString(16).padStart(2, "0");
-  }).join("");
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  // 8 becomes one of 8, 9, a and b, as the format wants; 0 and 1 become any digit
+  return "10000000-1000-4000-8000-100000000000".replace(/[018]/g, (digit) => {
+    const [random = 0] = crypto.getRandomValues(new Uint8Array(1));
+    return (Number(digit) ^ (random & (15 >> (Number(digit) / 4)))).toString(16);
+  });
 }

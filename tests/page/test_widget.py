@@ -1,7 +1,7 @@
 """The widget on pages of other sites, in a real browser: what a site's owner, its scripts and its visitors do with it.
 
-Its conversations are in tests/page/test_widget_conversations.py, its visitors by publishable keys in
-test_widget_visitors.py beside it.
+Its conversations are in test_widget_conversations.py beside it, its visitors by publishable keys in
+test_widget_visitors.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 import struct
 import time
 import zlib
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,10 @@ from playwright.async_api import Browser, expect
 
 from tests.host_site import ECHO, SLOW, TAG, WORDS, neighbours, somebody, visit
 from tests.movable_clock import MovableClock
-from tests.page_browser import DEMONSTRATION, DESKTOP, PHONE, built_page, file, running_browser, tell
+from tests.page_browser import DEMONSTRATION, DESKTOP, PHONE, built_page, file, tell
 from tests.running_gateway import agent, local_gateway, scripted
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 BUDGET_BYTES = 62_000
 
@@ -38,17 +39,10 @@ def png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-@pytest.fixture
-async def browser() -> AsyncGenerator[Browser]:
-    built_page()
-    async with running_browser() as browser:
-        yield browser
-
-
 # --- one tag
 
 
-def test_the_widget_is_one_small_file() -> None:
+async def test_the_widget_is_one_small_file() -> None:
     widget = built_page().files["/widget.js"].content
 
     assert len(gzip.compress(widget, 9)) <= BUDGET_BYTES
@@ -541,6 +535,25 @@ async def test_axe_finds_nothing(browser: Browser, tmp_path: Path, size: tuple[i
 
 
 # --- the sample shop
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1440, 900), PHONE, (320, 700)], ids=["desktop", "phone", "small phone"])
+async def test_the_sample_shop_is_accessible_with_its_cart_and_its_chat(
+    browser: Browser, tmp_path: Path, size: tuple[int, int], scheme: str
+) -> None:
+    async with (
+        local_gateway(tmp_path, [DEMONSTRATION], page=built_page()) as gateway,
+        somebody(browser, size=size, color_scheme=scheme, bypass_csp=True) as person,  # for axe, as above
+        visit(person, f"{gateway.client.base_url}/shop") as page,
+    ):
+        await page.button("Add to cart: Enamel mug").click()
+        await page.page.locator("#cart-button").click()
+        await page.expect_no_sideways_scrolling()
+        await page.expect_accessible("the shop with its cart")
+        await page.launcher.click()
+        await page.expect_idle()
+        await page.expect_accessible("the shop with the chat")
 
 
 async def test_the_sample_shop_works_with_the_demonstration(browser: Browser, tmp_path: Path) -> None:
