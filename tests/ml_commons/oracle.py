@@ -35,8 +35,20 @@ _TIMES = {
     "took",
     "last_update_time",
 }
-_POSITIONS = {"_seq_no", "_primary_term", "_version", "_score", "max_score", "_shards", "forced_refresh", "worker_node"}
+_POSITIONS = {
+    "_seq_no",
+    "_primary_term",
+    "_version",
+    "_score",
+    "max_score",
+    "_shards",
+    "forced_refresh",
+    "worker_node",
+    "stack_trace",
+}
 _PARTS = {"result", "dataAsMap"}
+_COMPARED: Final = ("content-type", "allow", "x-opaque-id", "x-opensearch-version")
+_HEADERS: Final = {"content-type": "application/json"}
 _NAMED = re.compile(r"\{(\w+)\}")
 
 Registered = Callable[[str], Awaitable[None]]
@@ -58,7 +70,7 @@ class Oracle:
     async def _answer(self, ask: Ask) -> dict[str, Any]:
         try:
             answer = await until_answered(lambda: self._sent(ask), lambda answer: _is_wanted(ask, answer))
-        except httpx.TimeoutException:
+        except (httpx.TimeoutException, TimeoutError):
             return dict(NO_ANSWER)
         said = _said(answer)
         for name, place in ask.keep.items():
@@ -66,12 +78,15 @@ class Oracle:
                 self.kept[name] = str(value)
         if self.registered is not None and ask.path.endswith("/agents/_register") and answer.is_success:
             await self.registered(said["agent_id"])
-        return {"status": answer.status_code, "body": self._plain(said)}
+        headers = {name: answer.headers[name] for name in _COMPARED if name in answer.headers}
+        if "allow" in headers:
+            headers["allow"] = ", ".join(sorted(re.split(r",\s*", headers["allow"])))
+        return {"status": answer.status_code, "headers": headers, "body": self._plain(said)}
 
     async def _sent(self, ask: Ask) -> httpx.Response:
         path, body = self._filled(ask.path), self._filled(ask.body)
-        content = None if body is None else json.dumps(body).encode()
-        headers = {"content-type": "application/json"}
+        content = ask.raw.encode() if ask.raw is not None else None if body is None else json.dumps(body).encode()
+        headers = {name: value for name, value in ({**_HEADERS, **ask.headers}).items() if value}
         return await self.http.request(ask.method, path, content=content, headers=headers, timeout=SECONDS)
 
     def _filled(self, value: Any) -> Any:
@@ -137,10 +152,11 @@ def _at(value: Any, place: str) -> Any:
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
-    """Where two answers differ: `status`, or the members of the bodies."""
+    """Where two answers differ: `status`, or the headers and the members of the bodies."""
     if theirs["status"] != ours["status"]:
         return ["status"]
-    return sorted(set(_different(_without_echo(theirs["body"]), _without_echo(ours["body"]), "")))
+    headers = (f"header {place[1:]}" for place in _different(theirs["headers"], ours["headers"], ""))
+    return sorted({*headers, *_different(_without_echo(theirs["body"]), _without_echo(ours["body"]), "")})
 
 
 def _by_name(value: Any) -> Any:

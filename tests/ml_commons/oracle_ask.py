@@ -13,7 +13,8 @@ P: Final = "/_plugins/_ml"
 class Ask:
     """A request. `keep`: what is kept of the answer, by name, and where that stands in it.
 
-    `until`: it is asked again until that member of the answer has that value.
+    `until`: it is asked again until that member of the answer has that value. `raw`: the body as it is sent, where
+    it is not `body` as JSON. `headers` replace the usual ones; an empty text leaves one out.
     """
 
     name: str
@@ -22,3 +23,5 @@ class Ask:
     body: Any = None
     keep: Mapping[str, str] = field(default_factory=dict)
     until: tuple[str, str] | None = None
+    raw: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)

@@ -8,7 +8,7 @@ ask it in their own ways, and as often as they like.
     anything else         "You said: ..."
 
 It speaks OpenAI's chat completions below `/v1`, and Bedrock's Converse below `/model`: as one JSON answer or as a
-stream, as the request wishes.
+stream, as the request options.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _complete(request: dict[str, Any]) -> bytes:
     is_result = messages[-1]["role"] == "tool"
     names = [each["function"]["name"] for each in request.get("tools") or []]
     if "describe" in said:
-        system = [each["content"] for each in messages if each["role"] == "system"]
+        system = [_words(each["content"]) for each in messages if each["role"] == "system"]
         roles = [each["role"] for each in messages if each["role"] != "system"]
         options = {name: value for name, value in request.items() if name in ("temperature", "top_p", "stop")}
         message["content"] = _described(system, roles, names, options)
@@ -90,11 +90,14 @@ def _said(messages: list[dict[str, Any]]) -> str:
     """The words of the last user message."""
     for message in reversed(messages):
         if message["role"] == "user":
-            content = message["content"]
-            if isinstance(content, str):
-                return content
-            return " ".join(part["text"] if part["type"] == "text" else f"[{part['type']}]" for part in content)
+            return _words(message["content"])
     return ""
+
+
+def _words(content: str | list[dict[str, Any]]) -> str:
+    if isinstance(content, str):
+        return content
+    return " ".join(part["text"] if part["type"] == "text" else f"[{part['type']}]" for part in content)
 
 
 def _called(said: str, count: int, is_result: bool, tools: list[str]) -> tuple[str, str] | None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tests.ml_commons.oracle_ask import Ask, P
+from tests.ml_commons.oracle_further_requests import further_requests
+from tests.ml_commons.oracle_http_requests import http_requests
 from tests.ml_commons.oracle_memory_requests import memory_requests
 
 
@@ -284,6 +286,8 @@ def _requests() -> Iterator[Ask]:
     yield from _tools()
     yield from _tasks()
     yield from _settings()
+    yield from http_requests()
+    yield from further_requests()
 
 
 REQUESTS: Final = tuple(_requests())
