@@ -1,5 +1,6 @@
-# make run | test | clients | conformance | check | page | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
+# make run | test | test-all | clients | conformance | check | page | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
 #   make run ARGS="--port 9000"     make test PYTEST_ARGS="-k ag_ui -x"     make benchmark BENCHMARK_ARGS="..."
+#   make test ROOM=a2a              runs the tests in tests/a2a and those of the core, without the checks
 #   make test PYTEST_PROCESSES=0    runs the tests in one process
 #   make run PYTHON=python3.12      takes that Python for a new .venv instead of looking for one
 
@@ -7,6 +8,7 @@ PYTHON ?=
 ARGS ?=
 PYTEST_ARGS ?=
 PYTEST_PROCESSES ?= logical
+ROOM ?=
 BENCHMARK_ARGS ?=
 
 BIN = .venv/bin
@@ -25,8 +27,10 @@ PIP_INSTALL = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.tx
 # make builds the page itself: an editable install needs no Node.js for it
 PIP_INSTALL_EDITABLE = AGUI_GATEWAY_WITHOUT_PAGE=1 $(PIP_INSTALL) -e
 
-# In as many processes as there are cores, at most four: each takes one file after the other.
-IN_PROCESSES = --numprocesses=$(PYTEST_PROCESSES) --maxprocesses=4 --dist=loadfile
+# In as many processes as there are cores, at most four. Each begins with its share, in order; one that is done takes
+# half of what another has left. So they end together, with no record of how long a file takes.
+IN_PROCESSES = --numprocesses=$(PYTEST_PROCESSES) --maxprocesses=4 --dist=$(DISTRIBUTION)
+DISTRIBUTION = worksteal
 PYTEST = $(BIN)/python -m pytest $(if $(findstring no:xdist,$(PYTEST_ARGS)),,$(IN_PROCESSES))
 
 # The system's Node where Vite takes it (a name on PATH proves nothing: it is run), else PyPI's, put into .venv.
@@ -43,22 +47,31 @@ USE_NODE = if ! { $(VITE_TAKES_NODE) && npm --version; } >/dev/null 2>&1; then \
 	NODE_USE_SYSTEM_CA=1; export NODE_USE_SYSTEM_CA
 NPM_CI = npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error --fetch-retries=2 --fetch-retry-mintimeout=2000
 
-.PHONY: run test clients conformance check page dist benchmark clean
+# what every protocol goes through, whichever room is worked on
+CORE = tests/history tests/loops tests/protocols tests/runs tests/turns $(sort $(wildcard tests/test_runner*.py)) \
+	$(patsubst %,tests/test_%.py,event_order first_run invariants new_parts parts records renderer run_fold sse transcript)
+ROOM_TESTS = $(if $(ROOM),$(CORE) $(foreach room,$(ROOM),$(call room_tests,$(room))))
+room_tests = $(or $(wildcard tests/$(1)),$(error tests/$(1) is not there: ROOM names folders of tests/))
+
+.PHONY: run test test-all clients conformance check page dist benchmark clean
 
 run: .venv/run-stamp
 	@$(MAKE) --silent --no-print-directory page || \
 		echo "The page could not be built, for the reason above. The gateway works without a new one." >&2
 	exec $(BIN)/agui-gateway serve $(ARGS)
 
-test: .venv/dev-stamp $(CLIENTS) $(PAGE)
-	@$(MAKE) --no-print-directory check
-	@$(USE_NODE); cd web-demo && npm test
+# test proves the gateway. test-all is the whole suite: also the packages, the image and the benchmarks.
+test: SELECTED = -m 'not thorough' $(ROOM_TESTS)
+test test-all: .venv/dev-stamp $(CLIENTS) $(PAGE)
+	@$(if $(ROOM),,$(MAKE) --no-print-directory check)
+	@$(if $(ROOM),,$(USE_NODE); cd web-demo && npm test)
 	@# so that not every gateway that a test starts compiles itself, where PYTHONDONTWRITEBYTECODE is set
 	@$(BIN)/python -m compileall -q gateway
-	$(PYTEST) $(PYTEST_ARGS)
+	$(PYTEST) $(SELECTED) $(PYTEST_ARGS)
 
 # CopilotKit, assistant-ui and Microsoft's client; openai-agents, LangChain, litellm, the Vercel AI SDK, Codex and OpenAI's
 # client for JavaScript; A2A's client of 0.3: as people install them (1.7 GB), before a real gateway
+clients: DISTRIBUTION = loadfile
 clients: .venv/dev-stamp $(FRONT_ENDS) $(MICROSOFT) $(OPENAI_CLIENTS) $(A2A_CLIENTS)
 	$(PYTEST) tests/front_ends tests/openai_clients tests/a2a_clients tests/docs/test_openai_page.py $(PYTEST_ARGS)
 

@@ -15,9 +15,9 @@ from gateway.frozen import quickly_made, replace
 from gateway.history.cache import HistoryCache
 from gateway.history.context_limits import NO_LIMITS, HistoryLimits
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolSpec, new_message_id
+from gateway.options.generation import NO_OPTIONS, GenerationOptions
+from gateway.options.run_options import ConcurrentRuns, RunOptions
 from gateway.owners import is_visitors
-from gateway.wishes.generation import NO_OPTIONS, GenerationOptions
-from gateway.wishes.run_wishes import ConcurrentRuns, RunWishes
 
 ClientVoice: TypeAlias = Literal["system", "user", "ignore"]
 Approval: TypeAlias = Literal["never", "always"]
@@ -158,7 +158,7 @@ class ClientInstructions:
 
 @dataclass(frozen=True, slots=True)
 class AgentDefinition:
-    """An agent as its operator wrote it. `locked`: what callers may not set for their runs (wishes.LOCKABLE).
+    """An agent as its operator wrote it. `locked`: what callers may not set for their runs (options.LOCKABLE).
     `allow_models`: ids of further models of its model's provider that a request may ask for. `usage_event`: a Custom
     event before a run's end tells the tokens of each model call. `protocol_settings`: what it says for single
     protocols, in their own form, by the member's name (WireProtocol.agent_settings).
@@ -327,7 +327,7 @@ class AgentInput:
     origin: str = field(default="", compare=False)
     request: JsonObject | None = field(default=None, compare=False)
     collection: str = field(default="", compare=False)
-    wishes: RunWishes | None = None
+    options: RunOptions | None = None
     recognition: Recognition | None = field(default=None, compare=False, repr=False)
     names_calls: bool = False
     calls_as_written: bool = False

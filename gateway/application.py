@@ -35,12 +35,6 @@ from gateway.configuration.agent_body import CallerRules, parts_for_callers, rea
 from gateway.configuration.definitions import PartEnvironments
 from gateway.configuration.known_parts import KnownParts, known_parts, scheme
 from gateway.configuration.protocol_sections import NamedSettings
-from gateway.endpoints.closed_protocols import ClosedProtocols
-from gateway.endpoints.error_forms import ErrorForms
-from gateway.endpoints.paths import path_with_marked_slashes
-from gateway.endpoints.route_table import RouteTable, expect_distinct
-from gateway.endpoints.routes import check_open_to_visitors
-from gateway.endpoints.time_sharing import TimeSharing
 from gateway.errors import StoreError, UnavailableError
 from gateway.http_client.clients import HttpClients
 from gateway.http_client.endpoint_policy import EndpointPolicy
@@ -54,7 +48,13 @@ from gateway.openapi.routes import docs_routes
 from gateway.page import WebPage, read_page
 from gateway.parts import find
 from gateway.protocol import ProtocolEnvironment, WireProtocol
+from gateway.protocol.closed_protocols import ClosedProtocols
+from gateway.protocol.error_forms import ErrorForms
+from gateway.protocol.paths import path_with_marked_slashes
 from gateway.protocol.protocol_settings import ProtocolSettings
+from gateway.protocol.route_table import RouteTable, expect_distinct
+from gateway.protocol.routes import check_open_to_visitors
+from gateway.protocol.time_sharing import TimeSharing
 from gateway.runner import Runner
 from gateway.runs.driver import RunDriver, RunOptions
 from gateway.search_engine import SearchEngine

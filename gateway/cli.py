@@ -194,7 +194,8 @@ def _seconds(text: str) -> float:
 
 def _serve(arguments: argparse.Namespace) -> int:
     flags = Flags(arguments.config, arguments.host, arguments.port, arguments.store, arguments.demo)
-    settings = load_settings(flags)
+    parts = known_parts()
+    settings = load_settings(flags, parts=parts)
     redaction = configure_logging(settings.server.log_level, settings.server.log_format, settings.secrets)
     _log_source(settings, flags)
     # here, because only this command needs a web framework
@@ -207,9 +208,9 @@ def _serve(arguments: argparse.Namespace) -> int:
         print(startup_banner(settings, address(settings, port), has_page=has_page), flush=True)
 
     try:
-        return serve(settings, flags=flags, redaction=redaction, on_listening=announce)
+        return serve(settings, flags=flags, parts=parts, redaction=redaction, on_listening=announce)
     except ConfigurationError:
-        check_settings(flags)  # reports line and field of what did not open, and all other problems
+        check_settings(flags, parts=parts)  # reports line and field of what did not open, and all other problems
         raise
 
 

@@ -28,6 +28,7 @@ from enum import Enum
 from typing import Any, Final, TypeVar, get_args
 
 from gateway.events import (
+    Deltas,
     Event,
     Events,
     MediaGiven,
@@ -56,10 +57,8 @@ logger = logging.getLogger(__name__)
 NamedT = TypeVar(
     "NamedT",
     TextStarted,
-    TextDelta,
     TextEnded,
     ReasoningStarted,
-    ReasoningDelta,
     ReasoningEnded,
     ToolCallStarted,
     MediaGiven,
@@ -92,6 +91,11 @@ class Sealer:
         self._texts: dict[str, None] = {}
         self._reasoning: dict[str, None] = {}
         self._calls: dict[str, None] = {}
+        self._open: Final[Mapping[type[Event], Container[str]]] = {
+            TextDelta: self._texts,
+            ReasoningDelta: self._reasoning,
+            ToolCallDelta: self._calls,
+        }
         self._steps: dict[str, None] = {}
         # All ids of this run, and those of other messages. A call and a message may share an id, two messages may not.
         self._messages: dict[str, _Kind] = {}
@@ -110,21 +114,14 @@ class Sealer:
 
     def follow(self, events: Events) -> Events:
         """The events in order: the same list if they already are."""
-        texts = self._texts
-        open_text: str | None = None  # the one that had the last delta
         for position, event in enumerate(events):
-            kind = type(event)
-            if kind is TextDelta:
-                if event.message_id is open_text and event.text:  # type: ignore[union-attr]
-                    continue
-                if event.message_id in texts and event.text:  # type: ignore[union-attr]
-                    open_text = event.message_id  # type: ignore[union-attr]
-                    continue
-            if kind is ToolCallDelta and event.call_id in self._calls and event.arguments:  # type: ignore[union-attr]
+            if (
+                isinstance(event, Deltas)
+                and event.id in self._open.get(type(event), ())
+                and event.texts
+                and "" not in event.texts
+            ):
                 continue
-            if kind is ReasoningDelta and event.message_id in self._reasoning and event.text:  # type: ignore[union-attr]
-                continue
-            open_text = None
             passed = self._follow_one(event)
             if len(passed) != 1 or passed[0] is not event:
                 return self._rewrite(events, position, passed)
@@ -159,20 +156,37 @@ class Sealer:
     def _drop_start(self, event: RunStarted) -> Events:
         return self._drop(event, "the run has started")
 
-    def _follow_text(self, event: TextStarted | TextDelta | TextEnded) -> Events:
+    def _follow_deltas(self, event: TextDelta | ReasoningDelta | ToolCallDelta) -> Events:
+        texts = [*filter(None, event.texts)]
+        if not texts or len(texts) < len(event.texts):
+            self._drop(event, "it is empty")
+        if not texts:
+            return []
+        name = event.id
+        started: TextStarted | ReasoningStarted | None = None
+        match event:
+            case TextDelta():
+                name = self._answers.get(name, name)
+                if name not in self._texts:
+                    started = self._open_text(TextStarted(event.id), name)
+            case ReasoningDelta():
+                name = self._thoughts.get(name, name)
+                if name not in self._reasoning:
+                    started = self._open_reasoning(ReasoningStarted(event.id), name)
+            case ToolCallDelta():
+                if name not in self._calls:
+                    return self._drop(event, "the call is not open")
+        if started is not None:
+            return [started, event.changed(started.message_id, texts)]
+        return [event.changed(name, texts)]
+
+    def _follow_text(self, event: TextStarted | TextEnded) -> Events:
         name = self._answers.get(event.message_id, event.message_id)
         match event:
             case TextStarted():
                 if name in self._texts:
                     return self._drop(event, "the text is open")
                 return [self._open_text(event, name)]
-            case TextDelta():
-                if not event.text:
-                    return self._drop(event, "it is empty")
-                if name in self._texts:
-                    return [_named(event, name)]
-                started = self._open_text(TextStarted(event.message_id), name)
-                return [started, _named(event, started.message_id)]
             case TextEnded():
                 if name not in self._texts:
                     return self._drop(event, "the text is not open")
@@ -190,20 +204,13 @@ class Sealer:
         self._texts[name] = None
         return _named(event, name)
 
-    def _follow_reasoning(self, event: ReasoningStarted | ReasoningDelta | ReasoningEnded) -> Events:
+    def _follow_reasoning(self, event: ReasoningStarted | ReasoningEnded) -> Events:
         name = self._thoughts.get(event.message_id, event.message_id)
         match event:
             case ReasoningStarted():
                 if name in self._reasoning:
                     return self._drop(event, "the reasoning is open")
                 return [self._open_reasoning(event, name)]
-            case ReasoningDelta():
-                if not event.text:
-                    return self._drop(event, "it is empty")
-                if name in self._reasoning:
-                    return [_named(event, name)]
-                started = self._open_reasoning(ReasoningStarted(event.message_id), name)
-                return [started, _named(event, started.message_id)]
             case ReasoningEnded():
                 if name not in self._reasoning:
                     return self._drop(event, "the reasoning is not open")
@@ -217,7 +224,7 @@ class Sealer:
         self._reasoning[name] = None
         return _named(event, name)
 
-    def _follow_call(self, event: ToolCallStarted | ToolCallDelta | ToolCallEnded) -> Events:
+    def _follow_call(self, event: ToolCallStarted | ToolCallEnded) -> Events:
         match event:
             case ToolCallStarted():
                 if event.call_id in self._made or event.call_id in self._answered:
@@ -225,10 +232,6 @@ class Sealer:
                 self._made.add(event.call_id)
                 self._calls[event.call_id] = None
                 return [_named(event, self._parent(event.message_id))]
-            case ToolCallDelta():
-                if event.call_id not in self._calls or not event.arguments:
-                    return self._drop(event, "the call is not open, or it is empty")
-                return [event]
             case ToolCallEnded():
                 if event.call_id not in self._calls:
                     return self._drop(event, "the call is not open")
@@ -323,9 +326,10 @@ class Sealer:
 # The events that there are rules about. A look-up: a `match` asks for one class after the other.
 _RULES: Final[Mapping[type[Event], Callable[[Sealer, Any], Events]]] = {
     RunStarted: Sealer._drop_start,
-    **dict.fromkeys((TextStarted, TextDelta, TextEnded), Sealer._follow_text),
-    **dict.fromkeys((ReasoningStarted, ReasoningDelta, ReasoningEnded), Sealer._follow_reasoning),
-    **dict.fromkeys((ToolCallStarted, ToolCallDelta, ToolCallEnded), Sealer._follow_call),
+    **dict.fromkeys((TextStarted, TextEnded), Sealer._follow_text),
+    **dict.fromkeys((ReasoningStarted, ReasoningEnded), Sealer._follow_reasoning),
+    **dict.fromkeys((ToolCallStarted, ToolCallEnded), Sealer._follow_call),
+    **dict.fromkeys((TextDelta, ReasoningDelta, ToolCallDelta), Sealer._follow_deltas),
     MediaGiven: Sealer._follow_medium,
     ToolReturned: Sealer._follow_result,
     MessageRetracted: Sealer._follow_retraction,

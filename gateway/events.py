@@ -4,18 +4,19 @@ Below: messages. Above: everything else. Providers yield events through `answer_
 adds its own, `event_order` enforces their order, `transcript` folds them into messages, protocols render them.
 
 A run is: RunStarted, anything in the middle, then one terminal event (RunFinished or RunFailed). Texts, reasoning and
-tool calls come as Started / Delta / Ended triplets that may interleave. In a run's log each event has a number, from 1.
+tool calls come as Started / Delta / Ended triplets that may interleave. In a run's log each event has a number, from 1;
+each piece of a `Deltas` has one of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from gateway.errors import LIMIT_CODE
-from gateway.frozen import draft_of, quickly_made
+from gateway.frozen import quickly_made
 from gateway.messages import ContentBlock, JsonObject, JsonValue, MediaBlock, Message, Opaque, Role, ToolCall
 
 # Who runs a tool: the gateway, or the client, whose next request brings the result.
@@ -123,6 +124,54 @@ class ModelCallAccepted:
 # --- the model's output -----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, init=False)
+class Deltas:
+    """The next pieces of one text, one reasoning or one call's arguments, as they came together: a TextDelta,
+    ReasoningDelta or ToolCallDelta.
+
+    `id` is that of the message or the call. There is at least one piece; none is empty or has lone surrogates. How
+    pieces are put together says nothing: two events of one piece each mean the same as one event of both.
+    """
+
+    id: str
+    texts: tuple[str, ...]
+
+    def __init__(self, id: str, texts: str | Iterable[str]) -> None:
+        """`texts`: one piece, or several."""
+        _set_id(self, id)
+        _set_texts(self, (texts,) if isinstance(texts, str) else tuple(texts))
+
+    @property
+    def text(self) -> str:
+        """All pieces as one."""
+        return "".join(self.texts)
+
+    def changed(self, id: str, texts: Iterable[str]) -> Self:
+        """Other pieces of the same kind."""
+        return type(self)(id, texts)
+
+
+# Set the fields of a frozen object, of which there is one for each network read.
+_set_id: Final = vars(Deltas)["id"].__set__
+_set_texts: Final = vars(Deltas)["texts"].__set__
+
+
+class _Words(Deltas):
+    """Pieces of a message."""
+
+    __slots__ = ()
+    __match_args__ = ("message_id", "text")
+
+    def __init__(self, message_id: str, text: str | Iterable[str]) -> None:
+        """`text`: one piece, or several."""
+        _set_id(self, message_id)
+        _set_texts(self, (text,) if isinstance(text, str) else tuple(text))
+
+    @property
+    def message_id(self) -> str:
+        return self.id
+
+
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class TextStarted:
@@ -134,13 +183,8 @@ class TextStarted:
     refusal: bool = False
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class TextDelta:
-    """`text` is never empty and has no lone surrogates."""
-
-    message_id: str
-    text: str
+class TextDelta(_Words):
+    __slots__ = ()
 
 
 @quickly_made
@@ -157,11 +201,8 @@ class ReasoningStarted:
     index: int = -1
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta:
-    message_id: str
-    text: str
+class ReasoningDelta(_Words):
+    __slots__ = ()
 
 
 @quickly_made
@@ -192,13 +233,25 @@ class ToolCallStarted:
     asks: bool = False
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class ToolCallDelta:
-    """The next piece of the arguments' JSON text; never empty."""
+class ToolCallDelta(Deltas):
+    """The next pieces of the arguments' JSON text."""
 
-    call_id: str
-    arguments: str
+    __slots__ = ()
+    __match_args__ = ("call_id", "arguments")
+
+    def __init__(self, call_id: str, arguments: str | Iterable[str]) -> None:
+        """`arguments`: one piece, or several."""
+        _set_id(self, call_id)
+        _set_texts(self, (arguments,) if isinstance(arguments, str) else tuple(arguments))
+
+    @property
+    def call_id(self) -> str:
+        return self.id
+
+    @property
+    def arguments(self) -> str:
+        """All pieces as one."""
+        return self.text
 
 
 @quickly_made
@@ -455,26 +508,45 @@ Event: TypeAlias = (
 Events: TypeAlias = list[Event]
 
 
-# Deltas come by the hundred, so their constructors are written out.
-_DraftOfTextDelta = draft_of(TextDelta)
+# --- how events are numbered ------------------------------------------------------------------------------------------
 
 
-def text_delta(message_id: str, text: str) -> TextDelta:
-    """`TextDelta(message_id, text)`."""
-    delta: TextDelta = (draft := _DraftOfTextDelta())
-    draft.message_id = message_id
-    draft.text = text
-    draft.__class__ = TextDelta
-    return delta
+def count_of(events: Iterable[Event]) -> int:
+    """How many numbers the events have in a run's log."""
+    count = 0
+    for event in events:
+        count += len(event.texts) if isinstance(event, Deltas) else 1
+    return count
 
 
-def text_deltas(message_id: str, texts: Iterable[str]) -> list[TextDelta]:
-    """`TextDelta(message_id, text)` for each of the texts."""
-    deltas: list[TextDelta] = []
-    for text in texts:
-        delta = _DraftOfTextDelta()
-        delta.message_id = message_id
-        delta.text = text
-        delta.__class__ = TextDelta
-        deltas.append(delta)
-    return deltas
+def joined(events: Sequence[Event]) -> Events:
+    """The events, with consecutive pieces of one text, reasoning or call in one event."""
+    found: Events = []
+    begun: TextDelta | ReasoningDelta | ToolCallDelta | None = None  # the last one found, and all of its pieces
+    texts: list[str] = []
+    for event in events:
+        if isinstance(event, Deltas) and begun is not None and event.id == begun.id and type(event) is type(begun):
+            texts += event.texts
+            continue
+        if begun is not None and len(texts) > len(begun.texts):
+            found[-1] = begun.changed(begun.id, texts)
+        begun, texts = (event, [*event.texts]) if isinstance(event, Deltas) else (None, [])
+        found.append(event)
+    if begun is not None and len(texts) > len(begun.texts):
+        found[-1] = begun.changed(begun.id, texts)
+    return found
+
+
+def sliced(events: Iterable[Event], start: int, stop: int | None = None) -> Events:
+    """A slice of the events by their numbers, of which the first is 0: it may begin and end within a `Deltas`."""
+    found: Events = []
+    place = 0
+    for event in events:
+        size = len(event.texts) if isinstance(event, Deltas) else 1
+        begin, end = max(0, start - place), size if stop is None else min(size, stop - place)
+        if begin == 0 and end == size:
+            found.append(event)
+        elif begin < end and isinstance(event, Deltas):
+            found.append(event.changed(event.id, event.texts[begin:end]))
+        place += size
+    return found

@@ -19,9 +19,9 @@ from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, Message, ToolCall
 from gateway.model import Fallback, Model, OnRetry
 from gateway.model_state import Conversation
+from gateway.options.generation import ToolChoice
 from gateway.tool import SharedState, Tool
 from gateway.traces import Span
-from gateway.wishes.generation import ToolChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class LoopContext:
     began the run, and it continues in the middle of an answer. `is_left` tells whether this process gives the run up
     for another one to continue. `trace` is the run's span, the parent of the loop's calls.
 
-    What the request wishes for its run is in `agent` already, but for this: `tool_choice` is what the first answer has
+    The options of the request are in `agent` already, but for this: `tool_choice` is what the first answer has
     to call of `input.tools`; `instructions` are told the model as a client's; of `tools` the model may call only
     `selected_tools`, where that is not None.
     """

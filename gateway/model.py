@@ -20,8 +20,8 @@ from gateway.history.cache import SettledView
 from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, MediaBlock, Message, ToolSpec
 from gateway.model_state import Continuation
+from gateway.options.generation import NO_OPTIONS, FormatKind, GenerationOptions, ToolChoice
 from gateway.traces import Span
-from gateway.wishes.generation import NO_OPTIONS, FormatKind, GenerationOptions, ToolChoice
 
 
 @quickly_made

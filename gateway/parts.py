@@ -1,4 +1,6 @@
-"""Collects the parts of a room and of the entry points of the same name.
+"""Collects the parts of a room, of the rooms that it names, and of the entry points of the same name.
+
+A room of parts names others by `ROOMS`: in these a part ends a module that is called `endpoints`, or `..._endpoints`.
 
 A part is a typed constant at the end of a module (`PROVIDER = ModelProvider("demo", open_demo)`). Above: the
 composition root. Below: the contracts. No part is named here: a new part needs only a new file.
@@ -8,9 +10,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from types import ModuleType
 from typing import Protocol, TypeVar
 
@@ -28,7 +32,7 @@ PartT = TypeVar("PartT", bound=Part)
 
 
 def collect(room: str, kind: type[PartT]) -> Mapping[str, PartT]:
-    """The parts of type `kind` in `gateway.<room>` and in the entry point group of that name, by their names.
+    """The parts of type `kind` in `gateway.<room>` and in the entry point group of that name, by their names, sorted.
 
     Raises:
         ConfigurationError: two parts have one name, or an entry point has no part.
@@ -42,7 +46,7 @@ def collect(room: str, kind: type[PartT]) -> Mapping[str, PartT]:
             )
         found[part.name] = part
         origins[part.name] = origin
-    return found
+    return dict(sorted(found.items()))
 
 
 def find(parts: Mapping[str, PartT], name: str, what: str) -> PartT:
@@ -61,11 +65,25 @@ def find(parts: Mapping[str, PartT], name: str, what: str) -> PartT:
 
 def _parts(room: str, kind: type[PartT]) -> Iterator[tuple[str, PartT]]:
     package = importlib.import_module(f"gateway.{room}")
-    for module_info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
-        name = f"{package.__name__}.{module_info.name}"
+    names = [*_modules(package)]
+    for other in getattr(package, "ROOMS", ()):
+        of_room = _modules(importlib.import_module(f"gateway.{other}"))
+        names += (name for name in of_room if name.endswith((".endpoints", "_endpoints")))
+    for name in names:
         yield from _constants(importlib.import_module(name), kind)
-    for entry_point in entry_points(group=f"gateway.{room}"):
+    for entry_point in _installed(tuple(sys.path)).get(f"gateway.{room}", ()):
         yield from _plugged_in(entry_point, kind)
+
+
+@lru_cache(maxsize=1)  # opening a gateway asks for seven groups, and each reading opens a file of every package
+def _installed(path: tuple[str, ...]) -> Mapping[str, EntryPoints]:
+    """The entry points of the packages on this path, which is `sys.path`, by their groups."""
+    found = entry_points()
+    return {group: found.select(group=group) for group in found.groups if group.startswith("gateway.")}
+
+
+def _modules(package: ModuleType) -> list[str]:
+    return sorted(f"{package.__name__}.{module.name}" for module in pkgutil.iter_modules(package.__path__))
 
 
 def _plugged_in(entry_point: EntryPoint, kind: type[PartT]) -> list[tuple[str, PartT]]:

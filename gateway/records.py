@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, cast, get_args
 import orjson
 
 from gateway import events, messages
-from gateway.events import Event, ReasoningDelta, StopReason, TextDelta, ToolCallDelta
+from gateway.events import Deltas, Event, StopReason, count_of, joined
 from gateway.frozen import quickly_made
 from gateway.messages import JsonObject, JsonValue, Message, TextBlock
 
@@ -52,8 +52,8 @@ _CLASSES: dict[str, type] = {
 class EventRecords:
     """Consecutive events as a store keeps them: how many, and their lines.
 
-    A line is an event's record, or the record of several deltas of one text, one reasoning or one call, with a list of
-    their contents. That takes a tenth of the time and of the space.
+    A line is an event's record. That of a `Deltas` counts as many events as it has pieces; a single piece stands there
+    as it is, several as a list.
     """
 
     count: int
@@ -63,86 +63,19 @@ class EventRecords:
 
 NO_EVENTS = EventRecords(0, b"")
 
-# For each kind of delta: the field with its id, and the field with its content.
-_DELTA_FIELDS: dict[type, tuple[str, str]] = {
-    TextDelta: ("message_id", "text"),
-    ReasoningDelta: ("message_id", "text"),
-    ToolCallDelta: ("call_id", "arguments"),
-}
-
 
 def encode_events(events: Sequence[Event], at: float | None = None) -> EventRecords:
-    """The events as lines, in order; `at` as in EventRecords."""
-    if not (lines := _line_of_one_text(events)):
-        lines = b"\n".join(_lines(events))
+    """The events as lines, in order, with pieces of one text in one line; `at` as in EventRecords."""
+    lines = b"\n".join([encode_record(event) for event in joined(events)])
     # orjson's output keeps a 4 KB buffer however short it is, and waits together with those of all other runs: joining
     # makes a copy.
-    return EventRecords(len(events), b"".join((lines, b"")), at)
-
-
-def _line_of_one_text(events: Sequence[Event]) -> bytes:
-    """The line of deltas of one text, as nearly all batches are, in two thirds of the time; empty for any others."""
-    if not events or type(first := events[0]) is not TextDelta:
-        return b""
-    name = first.message_id
-    said: list[JsonValue] = []
-    for event in events:
-        if type(event) is not TextDelta or event.message_id != name:
-            return b""
-        said.append(event.text)
-    return dump_json({"type": "TextDelta", "message_id": name, "text": said[0] if len(said) == 1 else said})
-
-
-def _lines(events: Sequence[Event]) -> list[bytes]:
-    lines: list[bytes] = []
-    open_kind: type | None = None
-    open_name = ""
-    open_text: str | None = None  # the name, where it is a text's: nearly all events are one more delta of it
-    said: list[JsonValue] = []
-    for event in events:
-        kind = type(event)
-        if kind is TextDelta and event.message_id is open_text:  # type: ignore[union-attr]
-            said.append(event.text)  # type: ignore[union-attr]
-            continue
-        if kind is TextDelta or kind is ReasoningDelta:
-            name, piece = event.message_id, event.text  # type: ignore[union-attr]  # one of the two
-        elif kind is ToolCallDelta:
-            name, piece = event.call_id, event.arguments  # type: ignore[union-attr]
-        else:
-            if said:
-                lines.append(_encode_deltas(open_kind, open_name, said))
-                said = []
-            lines.append(encode_record(event))
-            open_text = None
-            continue
-        if said and (kind is not open_kind or name != open_name):
-            lines.append(_encode_deltas(open_kind, open_name, said))
-            said = []
-        open_kind, open_name = kind, name
-        open_text = name if kind is TextDelta else None
-        said.append(piece)
-    if said:
-        lines.append(_encode_deltas(open_kind, open_name, said))
-    return lines
-
-
-def _encode_deltas(kind: type | None, name: str, said: list[JsonValue]) -> bytes:
-    assert kind is not None, "deltas are of a kind"
-    name_field, said_field = _DELTA_FIELDS[kind]
-    return dump_json({"type": kind.__name__, name_field: name, said_field: said[0] if len(said) == 1 else said})
+    return EventRecords(count_of(events), b"".join((lines, b"")), at)
 
 
 def decode_events(lines: bytes) -> Iterator[Event]:
     """The events that `encode_events` wrote."""
     for line in lines.split(b"\n"):
-        data = load_json(line)
-        kind = _CLASSES[data["type"]]
-        if (fields := _DELTA_FIELDS.get(kind)) is not None and type(said := data[fields[1]]) is list:
-            name = data[fields[0]]
-            for piece in said:
-                yield kind(name, piece)
-        else:
-            yield cast(Event, _from_json(data))
+        yield cast(Event, _from_json(load_json(line)))
 
 
 def encode_message(message: Message) -> bytes:
@@ -296,6 +229,10 @@ def _maybe_from_json(data: dict[str, Any] | None) -> object | None:
     return None if data is None else _from_json(data)
 
 
+def _texts_to_json(texts: tuple[str, ...]) -> JsonValue:
+    return texts[0] if len(texts) == 1 else [*texts]
+
+
 _ONE: tuple[Encode, Decode] = (_maybe_to_json, _maybe_from_json)
 _MANY: tuple[Encode, Decode] = (_many_to_json, _many_from_json)
 _VALUES: tuple[Encode, Decode] = (list, tuple)
@@ -320,7 +257,10 @@ _BY_ANNOTATION: dict[str, tuple[Encode, Decode]] = {
 }
 
 
-def _fields(cls: type) -> list[tuple[str, object, Encode | None, Decode | None]]:
+def _fields(cls: type[Any]) -> list[tuple[str, object, Encode | None, Decode | None]]:
+    if issubclass(cls, Deltas):  # what its `__init__` takes
+        id_name, texts_name = cls.__match_args__
+        return [(id_name, dataclasses.MISSING, None, None), (texts_name, dataclasses.MISSING, _texts_to_json, None)]
     rows: list[tuple[str, object, Encode | None, Decode | None]] = []
     for field in dataclasses.fields(cls):
         annotation = field.type if isinstance(field.type, str) else str(cast(UnionType, field.type))
@@ -329,10 +269,11 @@ def _fields(cls: type) -> list[tuple[str, object, Encode | None, Decode | None]]
     return rows
 
 
-def _values_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Gives a record's values of these fields, by one call where there are several."""
+def _values_of(cls: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """Gives a record's values of its fields, by one call where there are several."""
+    names = [field.name for field in dataclasses.fields(cls)]
     return attrgetter(*names) if len(names) > 1 else lambda record: tuple([getattr(record, name) for name in names])
 
 
 _FIELDS = {name: _fields(cls) for name, cls in _CLASSES.items()}
-_WRITTEN = {name: (rows, _values_of([row[0] for row in rows])) for name, rows in _FIELDS.items()}
+_WRITTEN = {name: (_FIELDS[name], _values_of(cls)) for name, cls in _CLASSES.items()}

@@ -15,7 +15,7 @@ from gateway.agent import ABSENT, Absent, AgentInput, InterruptAnswer
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
-from gateway.events import Completed, Interrupt, RunFinished, RunStarted
+from gateway.events import Completed, Event, Interrupt, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.messages import JsonObject, JsonValue, Message, new_id
 from gateway.model_state import conversation_of_call
@@ -27,7 +27,7 @@ from gateway.runs.intake import is_whole_history, recognised
 from gateway.runs.limits import RunLimits, check_input, check_request
 from gateway.runs.live_run import LiveRun
 from gateway.runs.replay import join, last_event, replay, without_log
-from gateway.runs.run_terms import check_wishes, terms_of
+from gateway.runs.run_terms import check_options, terms_of
 from gateway.runs.second_tries import failed_before, is_second_try, may_be_second_try
 from gateway.runs.thread_points import RunMessages, ThreadHead, begun_from, run_messages
 from gateway.runs.thread_versions import ThreadVersions
@@ -39,6 +39,8 @@ from gateway.transcript import OpenItems
 Admission: TypeAlias = Callable[[], Callable[[object], None]]
 
 _AT_ONCE = 100
+_SHORT_LOG = 2_000  # events
+_LOGS_BYTES = 1_000_000  # of logs that are read at once
 _APPROVALS = "approvals"  # the origin of runs that go on with an answer by an approval's id
 
 
@@ -84,7 +86,7 @@ class Runner:
             ConflictError: the thread is busy, or the run id belongs to another request.
             TooManyRequestsError: too many runs wait for the thread, or `admit` or `limits` say so.
             TooLargeError: more of the input is new than `limits` allow.
-            InvalidRequestError: an answer does not fit its interrupt, or a wish cannot come true.
+            InvalidRequestError: an answer does not fit its interrupt, or an option cannot be met.
             StoreError, UnavailableError: the store or the gateway cannot be used now.
         """
         if (agent := self.agents.get(agent_id)) is not None:
@@ -118,7 +120,7 @@ class Runner:
                 break
         self.driver.check_open()
         agent = self.agents.as_it_is_now(agent)
-        check_wishes(agent, given)
+        check_options(agent, given)
         release = None if admit is None else admit()
         record = self._record(owner, agent, given)
         if goes_on:
@@ -449,6 +451,12 @@ class Runner:
     ) -> tuple[Page[RunRecord], int]:
         """As Store.find_runs."""
         return await self.store.find_runs(owner, wanted, limit=limit, cursor=cursor, total=total)
+
+    async def ended_logs(self, owner: str, runs: Sequence[RunRecord]) -> Mapping[str, Sequence[Event]]:
+        """By their ids, the events of the first of these ended runs: of those whose log is there and short."""
+        ids = [run.run_id for run in runs]
+        logs = await self.store.read_logs(owner, ids, limit=_SHORT_LOG, max_bytes=_LOGS_BYTES)
+        return {run_id: [row.event for row in rows] for run_id, rows in logs.items()}
 
     async def interrupts(self, owner: str, thread_id: str, *, agent_id: str | None = None) -> list[Interrupt]:
         """The thread's interrupts that can still be answered, or those of them that the agent asked; none for an

@@ -14,19 +14,19 @@ from typing import Any, Final, NamedTuple, cast
 
 from gateway.agent import ABSENT, Absent
 from gateway.events import (
+    Deltas,
     Event,
+    Events,
     MediaGiven,
     MessageRetracted,
     ModelCallEnded,
     ModelCallStarted,
-    ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
     StateChanged,
     StateReplaced,
     StepEnded,
     StepStarted,
-    TextDelta,
     TextEnded,
     TextStarted,
     ToolCallDelta,
@@ -145,57 +145,20 @@ class Transcript:
         self._open_turn: str | None = None
         self._unended_turns: set[str] = set()
         self._retracted: frozenset[str] = frozenset()
-        # An open text that ended a batch, and its parts: a batch of one more delta of it is appended directly.
-        self.text_id: str | None = None
-        self.text_parts: list[str] = []
-        self._added: list[tuple[list[str], int, int]] = []  # what the last events added to, and from where to where
 
     def follow(self, events: Sequence[Event]) -> Sequence[Event]:
         """Follow the next events. Gives those that are not deltas, which callers may want to check."""
-        entries = self._entries
-        rare: list[Event] | tuple[()] = ()
-        self._added = added = []
-        name = call = None  # of the item that consecutive deltas belong to
-        parts: list[str] = []  # its parts, and where in them these deltas begin
-        begin = 0
+        rare: Events = []
         for event in events:
-            kind = type(event)
-            if kind is TextDelta or kind is ReasoningDelta:
-                if event.message_id is not name:  # type: ignore[union-attr]  # one of the two, by the line above
-                    if parts:
-                        added.append((parts, begin, len(parts)))
-                    name, call = event.message_id, None  # type: ignore[union-attr]
-                    parts = entries[name].parts  # type: ignore[assignment]
-                    assert parts is not None
-                    begin = len(parts)
-                parts.append(event.text)  # type: ignore[union-attr]
-            elif kind is ToolCallDelta:
-                if event.call_id is not call:  # type: ignore[union-attr]
-                    if parts:
-                        added.append((parts, begin, len(parts)))
-                    name, call = None, event.call_id  # type: ignore[union-attr]
-                    parts = self._calls[call].parts
-                    begin = len(parts)
-                parts.append(event.arguments)  # type: ignore[union-attr]
+            if isinstance(event, Deltas):
+                item = self._calls[event.id] if type(event) is ToolCallDelta else self._entries[event.id]
+                assert item.parts is not None, "it has begun"
+                item.parts += event.texts
             else:
-                self.text_id = name = call = None
-                if (rule := _RULES.get(kind)) is not None:
+                if (rule := _RULES.get(type(event))) is not None:
                     rule(self, event)
-                if rare:
-                    rare.append(event)
-                else:
-                    rare = [event]
-        if parts:
-            added.append((parts, begin, len(parts)))
-        if events and type(last := events[-1]) is TextDelta:
-            self.text_id, self.text_parts = last.message_id, parts
+                rare.append(event)
         return rare
-
-    @property
-    def added_bytes(self) -> int:
-        """How many bytes of text, reasoning and arguments the last `follow` brought."""
-        text = "".join(["".join(parts[begin:end]) for parts, begin, end in self._added])
-        return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
     @property
     def retracted(self) -> frozenset[str]:

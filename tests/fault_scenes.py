@@ -26,6 +26,7 @@ from tests.ag_ui_verifier import SentEvent, read_stream, verify_server
 from tests.invariants import check_history, check_log, check_nothing_leaks, check_thread
 from tests.observed_runs import OWNER, check_run
 from tests.openai_chat_server import ChatServer
+from tests.pieces import rows_of_pieces
 from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, run_body, scripted
 from tests.waiting import until
 
@@ -196,7 +197,7 @@ async def check_kept(
     record = await store.load_run(OWNER, run_id)
     assert record is not None
     assert record.status.ended, record.status
-    log = await store.read_events(OWNER, run_id, after=0, limit=_PAGE)
+    log = rows_of_pieces(await store.read_events(OWNER, run_id, after=0, limit=_PAGE))
     check_log(log, backend_tools=backend_tools)
     thread = await store.load_thread(OWNER, record.thread_id)
     assert thread is not None

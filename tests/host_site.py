@@ -39,6 +39,7 @@ class Site:
         self.pages: dict[str, str] = {}
         self.scripts: dict[str, str] = {}
         self.style = ""
+        self.policy = ""  # directives more
         self.gateway = ""
         self.origin = ""
 
@@ -51,7 +52,7 @@ class Site:
         elif path in self.pages:
             policy = (
                 f"default-src 'none'; script-src {self.gateway} {self.origin}; connect-src {self.gateway};"
-                f" style-src {self.origin}; require-trusted-types-for 'script'; trusted-types 'none'"
+                f" style-src {self.origin}; require-trusted-types-for 'script'; trusted-types 'none'; {self.policy}"
             )
             answer = Response(self.pages[path], media_type="text/html", headers={"content-security-policy": policy})
         else:

@@ -16,6 +16,7 @@ from gateway.events import (
     RunFinished,
     RunStarted,
     TextDelta,
+    sliced,
 )
 from gateway.records import EventRecords, decode_events
 from gateway.runs.live_run import LiveRun
@@ -24,6 +25,7 @@ from gateway.runs.viewer import END, Batch, Viewer
 from gateway.store import NumberedEvent, RunRecord, RunStatus, Store
 from tests.invariants import numbers_without_gaps
 from tests.movable_clock import MovableClock
+from tests.pieces import pieces, rows_of_pieces
 from tests.runner_scene import SAYS_HELLO, agent_of
 
 OWNER, RUN, THREAD = "owner", "r", "t"
@@ -38,7 +40,7 @@ class HeldStore:
     """The log of one run, as LiveRun uses it: what is appended is kept when the test calls `keep`, in order."""
 
     def __init__(self) -> None:
-        self.log: list[NumberedEvent] = []
+        self._rows: list[NumberedEvent] = []
         self.appends = 0
         self.appended = asyncio.Event()
         self._held: list[tuple[int, EventRecords]] = []
@@ -59,7 +61,17 @@ class HeldStore:
         await asyncio.sleep(0)
         if self.broken is not None:
             raise self.broken
-        return [row for row in self.log if row.sequence > after][:limit]
+        found: list[NumberedEvent] = []
+        for row in self._rows:
+            if row.last > after and row.sequence <= after + limit:
+                (left,) = sliced([row.event], after + 1 - row.sequence)
+                found.append(NumberedEvent(max(row.sequence, after + 1), left))
+        return found
+
+    @property
+    def log(self) -> list[NumberedEvent]:
+        """What it has, a piece each."""
+        return rows_of_pieces(self._rows)
 
     def keep(self) -> None:
         """Keep what is held, as one commit."""
@@ -76,7 +88,9 @@ class HeldStore:
 
     def write(self, first: int, records: EventRecords) -> None:
         """Keep these at once: what begin_run and end_run do."""
-        self.log += [NumberedEvent(number, event) for number, event in enumerate(decode_events(records.lines), first)]
+        for event in decode_events(records.lines):
+            self._rows.append(NumberedEvent(first, event))
+            first = self._rows[-1].last + 1
         numbers_without_gaps(self.log)
 
     def _settle(self, settle: Callable[[asyncio.Future[None]], object]) -> None:
@@ -116,7 +130,7 @@ class Scene:
         await settle()
 
     async def end(self, terminal: Event = FINISHED) -> None:
-        """End the run as the runner does: behind everything appended, in one transaction."""
+        """End the run as the runner does: sliced everything appended, in one transaction."""
         number = self.live.number(self.live.follow([terminal]))
         self.store.keep()
         self.store.write(*number)
@@ -156,7 +170,12 @@ async def read_ready(viewer: Viewer) -> list[NumberedEvent]:
 
 
 def numbered(batches: Sequence[Batch]) -> list[NumberedEvent]:
-    return [NumberedEvent(number, event) for batch in batches for number, event in enumerate(batch.events, batch.first)]
+    """What these batches bring, a piece each."""
+    return [
+        NumberedEvent(number, event)
+        for batch in batches
+        for number, event in enumerate(pieces(batch.events), batch.first)
+    ]
 
 
 def words(*texts: str) -> Events:

@@ -30,9 +30,9 @@ from gateway.loops.react import ReactLoop
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolCall, ToolSpec
 from gateway.model import Model, ModelRequest
 from gateway.models.scripted import ScriptedModel, parse_script
+from gateway.options.generation import NO_OPTIONS, GenerationOptions, ToolChoice
 from gateway.tool import SharedState, Tool, ToolContext
 from gateway.transcript import Transcript
-from gateway.wishes.generation import NO_OPTIONS, GenerationOptions, ToolChoice
 from tests.movable_clock import MovableClock
 
 DEADLINE_SECONDS = 10.0

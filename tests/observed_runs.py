@@ -21,6 +21,7 @@ from gateway.store import NumberedEvent
 from tests.ag_ui_verifier import SentEvent, read_stream, verify_server
 from tests.agui_client import NodeAgent, RunParameters, RunReport
 from tests.invariants import check_history, check_log, check_nothing_leaks, check_thread
+from tests.pieces import rows_of_pieces
 from tests.running_gateway import LocalGateway
 
 OWNER = "local"  # everybody's, where no keys are configured
@@ -126,7 +127,7 @@ def read_observed(response: httpx.Response, thread_id: str, run_id: str, *, lega
 
 async def log_of(gateway: LocalGateway, run_id: str, *, owner: str = OWNER) -> list[NumberedEvent]:
     """A run's canonical events."""
-    return await gateway.application.store.read_events(owner, run_id, after=0, limit=_PAGE)
+    return rows_of_pieces(await gateway.application.store.read_events(owner, run_id, after=0, limit=_PAGE))
 
 
 async def check_run(gateway: LocalGateway, run_id: str, *, owner: str = OWNER) -> list[NumberedEvent]:

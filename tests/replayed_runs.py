@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gateway.agents.open_agent import OpenAgent
 from gateway.messages import ToolSpec
-from gateway.renderer import Renderer, rendered_stream
+from gateway.protocol.renderer import Renderer, rendered_stream
 from gateway.runs.viewer import Viewer
 from gateway.sse import OpenStreams
 from tests.case_tools import PIXEL

@@ -38,6 +38,7 @@ from gateway.sqlite.tables import KeptThread
 from gateway.store import DueDeletion, Fork, RunRecord, Store, StoreEnvironment, Thread, ThreadDocuments
 from gateway.tool import SingleTool, Tool, Toolbox
 from tests.movable_clock import MovableClock
+from tests.pieces import pieces
 from tests.waiting import until
 
 OWNER = "owner"
@@ -222,7 +223,7 @@ class Scene:
         return (await self.runner.run(OWNER, run_id)).status.value
 
     async def kept_events(self, run_id: str) -> list[Event]:
-        return [row.event for row in await self.store.read_events(OWNER, run_id, after=0, limit=100_000)]
+        return pieces(row.event for row in await self.store.read_events(OWNER, run_id, after=0, limit=100_000))
 
     async def until_idle(self) -> None:
         """Until no run is left."""

@@ -26,18 +26,21 @@ import uvicorn
 from gateway.application import Application
 from gateway.clock import Clock
 from gateway.configuration.known_parts import KnownParts, known_parts
-from gateway.page import WebPage
+from gateway.page import WebPage, read_page
 from gateway.server.connection import Connection
 from gateway.settings import Flags, load_settings
 from gateway.store import Store
 from gateway.traces import Tracer
 from tests.asgi_server import QuietServer
+from tests.forked_gateways import ForkedProcess, can_fork, fork
 from tests.waiting import until_answered
 
 DEADLINE_SECONDS = 60.0
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody speaks TLS here: reading all authorities costs 60 ms
 
-_all_parts = functools.cache(known_parts)  # looking through all installed packages costs as much as all the rest
+# a gateway of a test opens in 60 ms; these would take 30 more
+_all_parts = functools.cache(known_parts)
+_built_page = functools.cache(read_page)
 
 
 def parts_with_store(wrapped: Callable[[Store], Store]) -> KnownParts:
@@ -269,7 +272,7 @@ async def local_gateway(
     path = write_configuration(directory, agents, **configuration)
     parts = parts or _all_parts()
     settings = load_settings(Flags(config=path), environ=dict(os.environ), parts=parts)
-    application = Application(settings, clock=clock, parts=parts, page=page, tracer=tracer)
+    application = Application(settings, clock=clock, parts=parts, page=page or _built_page(), tracer=tracer)
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # as gateway.server.process says
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
@@ -299,7 +302,7 @@ async def local_gateway(
 class GatewayProcess:
     """A gateway as a process of its own: to be killed."""
 
-    process: asyncio.subprocess.Process
+    process: asyncio.subprocess.Process | ForkedProcess
     client: GatewayClient
     log: Path
 
@@ -314,32 +317,75 @@ class GatewayProcess:
 
 
 ADDRESS = re.compile(rb"at (http://127\.0\.0\.1:\d+)")
+NEW_INTERPRETER = ("-m", "gateway")
+"""`python -m gateway`, for tests of what an interpreter does when it starts and of the process's memory."""
+
+
+async def _start(
+    words: Sequence[str],
+    directory: Path,
+    env: Mapping[str, str] | None,
+    program: Sequence[str] | None,
+    *,
+    stdin: int | None = None,
+    stderr: int | None = None,
+) -> asyncio.subprocess.Process | ForkedProcess:
+    environment = {**os.environ, **(env or {})}
+    if program is None and can_fork(environment):
+        return await fork(words, directory, environment, stdin=stdin, stderr=stderr)
+    return await asyncio.create_subprocess_exec(
+        sys.executable, *(program or NEW_INTERPRETER), *words,
+        cwd=directory, env={**environment, "PYTHONUNBUFFERED": "1"}, stdout=asyncio.subprocess.PIPE,
+        stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
+        stderr=asyncio.subprocess.STDOUT if stderr is None else stderr,
+    )  # fmt: skip
+
+
+async def gateway_command(
+    directory: Path,
+    *words: str,
+    env: Mapping[str, str] | None = None,
+    program: Sequence[str] | None = None,
+    stdin: int | None = None,
+    stderr: int | None = None,
+) -> tuple[int, str]:
+    """`agui-gateway` with these words in this directory: its exit code and all that it says.
+
+    `stdin` and `stderr` are descriptors of files, for a command that reads and for one whose errors are told apart.
+    """
+    process = await _start(words, directory, env, program, stdin=stdin, stderr=stderr)
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            said, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode is not None
+    return process.returncode, said.decode()
 
 
 @contextlib.asynccontextmanager
 async def gateway_process(
-    configuration: Path, *arguments: str, env: Mapping[str, str] | None = None
+    configuration: Path, *arguments: str, env: Mapping[str, str] | None = None, program: Sequence[str] | None = None
 ) -> AsyncGenerator[GatewayProcess]:
     """`agui-gateway serve --config ...` until the block is left."""
-    async with serving_process(configuration.parent, "--config", str(configuration), *arguments, env=env) as gateway:
+    words = ("--config", str(configuration), *arguments)
+    async with serving_process(configuration.parent, *words, env=env, program=program) as gateway:
         yield gateway
 
 
 @contextlib.asynccontextmanager
 async def serving_process(
-    directory: Path,
-    *arguments: str,
-    env: Mapping[str, str] | None = None,
-    program: Sequence[str] = ("-m", "gateway", "serve"),
+    directory: Path, *arguments: str, env: Mapping[str, str] | None = None, program: Sequence[str] | None = None
 ) -> AsyncGenerator[GatewayProcess]:
-    """`agui-gateway serve` with these arguments in this directory, until the block is left."""
+    """`agui-gateway serve` with these arguments in this directory, until the block is left.
+
+    `program`: what Python runs as `agui-gateway`; None: a fork of what has imported the gateway, where that is safe.
+    """
     log = directory / "gateway.log"
     with log.open("ab") as errors:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *program, *arguments,
-            cwd=directory, stdout=asyncio.subprocess.PIPE, stderr=errors,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
-        )  # fmt: skip
+        process = await _start(("serve", *arguments), directory, env, program, stderr=errors.fileno())
     client: GatewayClient | None = None
     try:
         assert process.stdout is not None

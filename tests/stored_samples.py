@@ -11,11 +11,16 @@ from typing import Protocol, TypeVar
 
 from gateway.agent import Secret
 from gateway.clock import Clock, SystemClock
-from gateway.events import Event, TextDelta
+from gateway.events import (
+    Event,
+    TextDelta,
+    joined,
+)
 from gateway.messages import Message, TextBlock
 from gateway.records import EventRecords, encode_events
 from gateway.store import RunRecord, RunStatus, Store, StoreEnvironment, Thread, ThreadDocuments
 from gateway.stores.sqlite import STORE as SQLITE
+from tests.pieces import rows_of_pieces
 
 Result = TypeVar("Result")
 
@@ -115,7 +120,7 @@ def delta(number: int) -> Event:
 
 
 def records(first: int, last: int) -> EventRecords:
-    return encode_events([delta(number) for number in range(first, last + 1)])
+    return encode_events(joined([delta(number) for number in range(first, last + 1)]))
 
 
 async def begin(store: Store, run_id: str = "r1", thread_id: str = "t1", *, owner: str = OWNER) -> None:
@@ -126,7 +131,7 @@ async def begin(store: Store, run_id: str = "r1", thread_id: str = "t1", *, owne
 async def logged(store: Store, run_id: str = "r1", *, owner: str = OWNER) -> list[tuple[int, Event]]:
     """All of a run's log."""
     rows = await within(store.read_events(owner, run_id, after=0, limit=100_000))
-    return [(row.sequence, row.event) for row in rows]
+    return [(row.sequence, row.event) for row in rows_of_pieces(rows)]
 
 
 def numbered(last: int) -> list[tuple[int, Event]]:

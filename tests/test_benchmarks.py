@@ -53,6 +53,7 @@ async def test_both_sides_send_the_same_number_of_events(tmp_path: Path) -> None
     assert counts["/relay/200-0"] == 202  # the deltas, the reason, [DONE]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("names", "count"), GROUPS, ids=[names[0] for names, _ in GROUPS])
 async def test_every_measurement_gives_its_rows(names: Sequence[str], count: int, tmp_path: Path) -> None:
     rows: list[Row] = []
@@ -69,6 +70,7 @@ def test_every_measurement_is_in_one_group() -> None:
     assert [name for names, _ in GROUPS for name in names] == [*MEASUREMENTS]
 
 
+@pytest.mark.thorough
 async def test_only_what_is_named_is_measured(tmp_path: Path) -> None:
     rows: list[Row] = []
     async with running_servers(tmp_path, NO_PINNING) as servers:
@@ -109,6 +111,7 @@ def steps_of(renderer: Callable[[RunStarted], renderers.Render], events: Sequenc
     return count
 
 
+@pytest.mark.thorough
 async def test_the_worst_schemas_are_measured_beside_their_ceiling() -> None:
     rows: list[Row] = []
     await schemas.run(rows.append, ("anyOf doubled", "one pattern repeated"))
@@ -132,6 +135,7 @@ async def test_each_provider_reads_what_its_upstream_writes(wire: Wire, tmp_path
         await http.close()
 
 
+@pytest.mark.thorough
 async def test_a_providers_measurements_give_their_rows(tmp_path: Path) -> None:
     rows: list[Row] = []
     plan = ProviderPlan(

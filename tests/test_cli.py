@@ -13,6 +13,7 @@ import pytest
 from gateway import __version__
 from gateway.cli import address, curl_line, main, startup_banner
 from gateway.settings import Flags, Settings, load_settings
+from tests.running_gateway import gateway_command
 
 GOOD = """\
 agents:
@@ -79,19 +80,16 @@ def test_every_wrong_parameter_of_a_tool_is_named_with_its_own_line(capsys: pyte
     assert no_number.startswith(f"g.yaml:9:11: {where}.max_threads: cannot be used: ")
 
 
-def test_serve_says_as_much_as_config_check(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_serve_says_as_much_as_config_check(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = GOOD.replace("sample_tools:add", "sample_tools:ad")
-    Path("g.yaml").write_text(wrong + "  - id: other" + wrong.partition("- id: helper")[2])
+    (directory / "g.yaml").write_text(wrong + "  - id: other" + wrong.partition("- id: helper")[2])
     assert main(["config", "check", "g.yaml"]) == 1
     checked = capsys.readouterr().err
-    served = subprocess.run(
-        [sys.executable, "-m", "gateway", "serve", "--config", "g.yaml", "--port", "0"],
-        capture_output=True, text=True, timeout=30,
-    )  # fmt: skip
+    code, said = await gateway_command(directory, "serve", "--config", "g.yaml", "--port", "0")
 
     assert len(checked.splitlines()) == 2
-    assert (served.returncode, served.stderr.endswith(checked)) == (1, True)
-    assert "Traceback" not in served.stderr
+    assert (code, said.endswith(checked)) == (1, True)
+    assert "Traceback" not in said
 
 
 def test_a_missing_file_exits_1(capsys: pytest.CaptureFixture[str]) -> None:

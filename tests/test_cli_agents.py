@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,7 +14,15 @@ import pytest
 
 from gateway.cli import main
 from tests.openai_chat_server import ChatServer, Script, chat_server, completion
-from tests.running_gateway import GatewayProcess, agent, gateway_process, run_body, scripted, write_configuration
+from tests.running_gateway import (
+    GatewayProcess,
+    agent,
+    gateway_command,
+    gateway_process,
+    run_body,
+    scripted,
+    write_configuration,
+)
 
 ALICE, BOB = "alice-key-of-the-tests", "bob-key-of-the-tests-too"
 KEYS = {"api_keys": [{"name": "alice", "key": ALICE}, {"name": "bob", "key": BOB}]}
@@ -51,16 +58,16 @@ class CommandScene:
         self, *words: str, key: str = ALICE, stdin: str = "", model_key: str = "sk-from-the-shell"
     ) -> Answer:
         """`agui-gateway agents ...`."""
-        environ = {**os.environ, "AGUI_GATEWAY_KEY": key, "KEY_OF_THE_MODEL": model_key}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "gateway", "agents", *words, "--url", self.gateway.client.base_url,
-            cwd=self.directory, env=environ,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        async with asyncio.timeout(30):
-            out, err = await process.communicate(stdin.encode())
-        assert process.returncode is not None
-        return Answer(process.returncode, out.decode(), err.decode())
+        with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as errors:
+            given.write(stdin)
+            given.seek(0)
+            code, out = await gateway_command(
+                self.directory, "agents", *words, "--url", self.gateway.client.base_url,
+                env={"AGUI_GATEWAY_KEY": key, "KEY_OF_THE_MODEL": model_key},
+                stdin=given.fileno(), stderr=errors.fileno(),
+            )  # fmt: skip
+            errors.seek(0)
+            return Answer(code, out, errors.read())
 
     def written(self, id: str = "mine", *, public: bool = False, endpoint: str | None = None) -> str:
         return AGENT.format(id=id, public=str(public).lower(), endpoint=endpoint or self.models.endpoint)
@@ -167,8 +174,5 @@ def test_wrong_usage_ends_with_2(words: list[str]) -> None:
 
 async def test_without_an_action_the_agents_of_the_file_are_listed(scene: CommandScene) -> None:
     await scene.agents("add", scene.write(scene.written()))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gateway", "agents", cwd=scene.directory, stdout=asyncio.subprocess.PIPE
-    )
-    out, _ = await process.communicate()
-    assert [line.split()[0] for line in out.decode().splitlines()] == ["configured"]
+    _, said = await gateway_command(scene.directory, "agents")
+    assert [line.split()[0] for line in said.splitlines()] == ["configured"]

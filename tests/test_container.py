@@ -183,6 +183,7 @@ def health(image: Image) -> int:
     return process.wait(DEADLINE_SECONDS)
 
 
+@pytest.mark.thorough
 @needs_mounts
 @pytest.mark.timeout(400)
 def test_every_step_of_the_build_can_be_done(image: Image) -> None:
@@ -194,6 +195,7 @@ def test_every_step_of_the_build_can_be_done(image: Image) -> None:
     assert not list(image.root.rglob("node_modules"))
 
 
+@pytest.mark.thorough
 @needs_mounts
 @pytest.mark.timeout(400)
 def test_without_keys_it_refuses_to_let_everybody_in(image: Image, port: int) -> None:
@@ -204,6 +206,7 @@ def test_without_keys_it_refuses_to_let_everybody_in(image: Image, port: int) ->
     assert health(image) == 1
 
 
+@pytest.mark.thorough
 @needs_mounts
 @pytest.mark.timeout(400)
 def test_its_user_can_write_to_its_volume_and_nowhere_else(image: Image) -> None:
@@ -213,6 +216,7 @@ def test_its_user_can_write_to_its_volume_and_nowhere_else(image: Image) -> None
     assert said.split() == [b"10001", b"/data"]
 
 
+@pytest.mark.thorough
 @needs_mounts
 @pytest.mark.timeout(400)
 def test_it_serves_from_a_read_only_root_and_drains_at_sigterm(image: Image, port: int, tmp_path: Path) -> None:
@@ -236,6 +240,7 @@ def test_it_serves_from_a_read_only_root_and_drains_at_sigterm(image: Image, por
     assert "gateway.db" in {path.name for path in kept}
 
 
+@pytest.mark.thorough
 @needs_mounts
 @pytest.mark.timeout(400)
 def test_a_mounted_configuration_with_keys_is_found(image: Image, port: int, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -57,7 +58,8 @@ def programs(directory: Path, *names: str) -> Path:
 
 
 # what the Makefile takes, and what a make around these tests gives on of it
-GIVEN = {"ARGS", "BENCHMARK_ARGS", "PYTEST_ARGS", "PYTEST_PROCESSES", "PYTHON", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+GIVEN = {"ARGS", "BENCHMARK_ARGS", "PYTEST_ARGS", "PYTEST_PROCESSES", "PYTHON", "ROOM"}
+GIVEN |= {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
 
 
 def surroundings() -> dict[str, str]:
@@ -75,6 +77,7 @@ def make(source: Path, *words: str, path: Path) -> subprocess.CompletedProcess[s
 # --- the page
 
 
+@pytest.mark.thorough
 @needs_make
 @needs_web_demo
 def test_the_page_is_built_once_also_without_a_node_on_the_path(tmp_path: Path) -> None:
@@ -93,6 +96,7 @@ def test_the_page_is_built_once_also_without_a_node_on_the_path(tmp_path: Path) 
     assert (again.returncode, changed.returncode) == (0, 1)
 
 
+@pytest.mark.thorough
 @needs_make
 async def test_a_page_that_cannot_be_built_keeps_nobody_from_running_the_gateway(tmp_path: Path) -> None:
     source = copy_of_the_source(tmp_path, ["Makefile", "web-demo/package.json", "web-demo/package-lock.json"])
@@ -180,6 +184,7 @@ def installed(tmp_path: Path) -> Path:
     return environment
 
 
+@pytest.mark.thorough
 @needs_page
 async def test_an_installed_wheel_serves_the_page_and_the_widget(installed: Path, tmp_path: Path) -> None:
     # what the wheel depends on is lent by this environment; the gateway itself is an editable install there, unseen
@@ -204,6 +209,7 @@ async def test_an_installed_wheel_serves_the_page_and_the_widget(installed: Path
     assert f"{url}/widget.js" in said.decode()
 
 
+@pytest.mark.thorough
 @needs_page
 def test_a_source_distribution_has_the_page_and_what_it_is_made_from(tmp_path: Path) -> None:
     built = build_package(ROOT, "sdist", tmp_path)
@@ -230,6 +236,7 @@ def test_a_source_distribution_has_the_page_and_what_it_is_made_from(tmp_path: P
     assert "gateway/page_files/widget.js" in zipfile.ZipFile(wheel).namelist()
 
 
+@pytest.mark.thorough
 @needs_web_demo
 def test_a_package_builds_its_page_where_there_is_none(tmp_path: Path) -> None:
     source = copy_of_the_source(tmp_path, PACKAGED)
@@ -245,6 +252,7 @@ def test_a_package_builds_its_page_where_there_is_none(tmp_path: Path) -> None:
     assert {f"gateway/page_files/{name}" for name in ("index.html", "shop.html", "widget.js")} <= set(files)
 
 
+@pytest.mark.thorough
 def test_a_build_asks_for_node_only_where_it_needs_one_and_none_is_good_enough(tmp_path: Path) -> None:
     source = copy_of_the_source(tmp_path, PACKAGED)
     path = programs(tmp_path, "sh")
@@ -264,6 +272,7 @@ def test_a_build_asks_for_node_only_where_it_needs_one_and_none_is_good_enough(t
     assert wanted_for(hooks[0], source, path) == [], "a source distribution has its page"
 
 
+@pytest.mark.thorough
 def test_an_editable_install_builds_no_page(tmp_path: Path) -> None:
     source = copy_of_the_source(tmp_path, PACKAGED)
     hook = "BuildPage('.', {}, None, None, '.', 'wheel').initialize('editable', {})"
@@ -275,6 +284,7 @@ def test_an_editable_install_builds_no_page(tmp_path: Path) -> None:
     assert not (source / "gateway/page_files").exists()
 
 
+@pytest.mark.thorough
 def test_a_package_without_the_page_is_made_only_on_purpose(tmp_path: Path) -> None:
     source = copy_of_the_source(tmp_path, PACKAGED)
     path = programs(tmp_path, "sh")
@@ -304,26 +314,37 @@ def test_make_asks_for_no_node_to_install_the_gateway(tmp_path: Path) -> None:
 # --- the tests
 
 
+def pytest_line(target: str, *words: str, path: Path) -> str:
+    """What `make` runs pytest with."""
+    planned = make(ROOT, "--dry-run", target, *words, path=path)
+    [line] = [line for line in planned.stdout.splitlines() if " -m pytest " in line]
+    return line.partition(" -m pytest ")[2].strip()
+
+
+CLIENTS = "tests/front_ends tests/openai_clients tests/a2a_clients tests/docs/test_openai_page.py"
+
+
 @needs_make
-@pytest.mark.parametrize("target", ["test", "clients"])
 @pytest.mark.parametrize(
-    ("words", "command"),
+    ("target", "distribution", "selected"),
+    [("test", "worksteal", "-m 'not thorough'"), ("test-all", "worksteal", ""), ("clients", "loadfile", CLIENTS)],
+    ids=["test", "test-all", "clients"],
+)
+@pytest.mark.parametrize(
+    ("words", "options", "more"),
     [
-        ((), "-m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile"),
-        (("PYTEST_PROCESSES=0",), "-m pytest --numprocesses=0 --maxprocesses=4 --dist=loadfile"),
-        (("PYTEST_ARGS=-n 3",), "-m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile -n 3"),
-        (("PYTEST_ARGS=-p no:xdist -x",), "-m pytest -p no:xdist -x"),
+        ((), "--numprocesses=logical --maxprocesses=4 --dist={}", ""),
+        (("PYTEST_PROCESSES=0",), "--numprocesses=0 --maxprocesses=4 --dist={}", ""),
+        (("PYTEST_ARGS=-n 3",), "--numprocesses=logical --maxprocesses=4 --dist={}", "-n 3"),
+        (("PYTEST_ARGS=-p no:xdist -x",), "", "-p no:xdist -x"),
     ],
 )
 def test_make_runs_the_tests_in_several_processes_unless_it_is_told_otherwise(
-    target: str, words: Sequence[str], command: str, tmp_path: Path
+    target: str, distribution: str, selected: str, words: Sequence[str], options: str, more: str, tmp_path: Path
 ) -> None:
-    planned = make(ROOT, "--dry-run", target, *words, path=programs(tmp_path, "make", "sh", "find"))
+    line = pytest_line(target, *words, path=programs(tmp_path, "make", "sh", "find"))
 
-    [line] = [line for line in planned.stdout.splitlines() if " -m pytest " in line]
-    paths = "tests/front_ends tests/openai_clients tests/a2a_clients tests/docs/test_openai_page.py"
-    options = line.replace(paths, "").split()
-    assert " ".join(options).endswith(command)
+    assert line.split() == f"{options.format(distribution)} {selected} {more}".split()
 
 
 @needs_make
@@ -332,13 +353,47 @@ def test_what_a_make_around_these_tests_was_told_is_not_told_to_another(
 ) -> None:
     monkeypatch.setenv("MAKEFLAGS", " -- PYTEST_ARGS=-k\\ around PYTEST_PROCESSES=0")
     monkeypatch.setenv("MAKELEVEL", "1")
+    monkeypatch.setenv("ROOM", "a2a")
 
-    planned = make(ROOT, "--dry-run", "test", path=programs(tmp_path, "make", "sh", "find"))
+    line = pytest_line("test", path=programs(tmp_path, "make", "sh", "find"))
 
-    [line] = [line for line in planned.stdout.splitlines() if " -m pytest " in line]
-    assert line.endswith("-m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile ")
+    assert line == "--numprocesses=logical --maxprocesses=4 --dist=worksteal -m 'not thorough'"
 
 
+@needs_make
+def test_a_room_is_tested_with_the_core_and_without_the_checks(tmp_path: Path) -> None:
+    path = programs(tmp_path, "make", "sh", "find")
+    planned = make(ROOT, "--dry-run", "test", "ROOM=a2a ag_ui", path=path)
+    tested = {word for word in planned.stdout.splitlines()[-1].split() if word.startswith("tests/")}
+    refused = make(ROOT, "--dry-run", "test", "ROOM=a3a", path=path)
+
+    assert {"tests/a2a", "tests/ag_ui", "tests/runs", "tests/test_runner.py"} <= tested
+    assert [name for name in tested if not (ROOT / name).exists()] == []
+    assert not re.search("mypy|npm test", planned.stdout)
+    assert "tests/a3a is not there: ROOM names folders of tests/" in refused.stderr
+    assert refused.returncode != 0
+
+
+@needs_make
+@pytest.mark.thorough
+def test_every_test_is_run_by_make_test_all_or_by_another_target(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if [ROOT / path for path in request.config.args] != [ROOT / "tests"] or request.config.option.keyword:
+        pytest.skip("counts what a run of the whole suite has collected")
+    path = programs(tmp_path, "make", "sh", "find")
+    whole = pytest_line("test-all", "PYTEST_ARGS=-p no:xdist", path=path)
+    others = "".join(pytest_line(target, path=path) for target in ("clients", "conformance"))
+    folders = {ROOT / word for word in others.split() if (ROOT / word).is_dir()}
+    unwritten = {"node_modules", ".venv", "build"}
+    written = {file for file in (ROOT / "tests").rglob("test_*.py") if not unwritten & {*file.parts}}
+    elsewhere = {file for file in written if folders & {*file.parents}}
+
+    assert whole == "-p no:xdist", "make test-all leaves nothing out"
+    assert written - elsewhere == {item.path for item in request.session.items}
+
+
+@pytest.mark.thorough
 def test_one_failure_in_several_processes_fails_the_whole_run(tmp_path: Path) -> None:
     for name, body in (("good", "pass"), ("bad", "assert False, 'on purpose'")):
         (tmp_path / f"test_{name}.py").write_text(f"def test_{name}():\n    {body}\n")

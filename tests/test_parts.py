@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module, invalidate_caches
+from importlib.metadata import Distribution, DistributionFinder
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,22 @@ def test_an_entry_point_adds_a_part(write_file: Callable[[str, str], Path], valu
     write_file("packages/foreign_provider.py", PROVIDER.format(name="foreign"))
     entry_point(write_file, value)
     assert collect("models", ModelProvider)["foreign"].name == "foreign"
+
+
+def test_the_installed_packages_are_read_once_for_all_rooms(
+    write_file: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings: list[object] = []
+
+    class CountingFinder(DistributionFinder):
+        def find_distributions(self, context: object = None) -> Iterator[Distribution]:
+            readings.append(context)
+            return iter(())
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, CountingFinder()])
+    for room in ("models", "stores"):
+        collect(room, ModelProvider)
+    assert len(readings) == 1
 
 
 def test_an_entry_point_cannot_replace_a_part(write_file: Callable[[str, str], Path]) -> None:

@@ -24,7 +24,7 @@ from gateway.events import (
     TextStarted,
     ToolCallStarted,
 )
-from gateway.renderer import Renderer, rendered_body, rendered_stream
+from gateway.protocol.renderer import Renderer, rendered_body, rendered_stream
 from gateway.runs.viewer import Batch, Viewer
 from gateway.sse import EventStreamResponse, OpenStreams
 from tests.event_samples import batches_of_a_run, seal
@@ -50,8 +50,7 @@ class Numbered:
     def _frames(self, event: Event) -> list[bytes]:
         match event:
             case TextDelta():
-                self.said += event.text
-                return [self._frame(f"{len(self.said)} {event.text!r}")]
+                return [self._words(text) for text in event.texts]
             case TextStarted():
                 return [self._frame("begun"), self._frame(event.message_id)]
             case ToolCallStarted():
@@ -63,6 +62,10 @@ class Numbered:
                 return [self._frame("done"), b"[DONE]\n"]
             case _:
                 return []
+
+    def _words(self, text: str) -> bytes:
+        self.said += text
+        return self._frame(f"{len(self.said)} {text!r}")
 
     def _frame(self, text: str) -> bytes:
         self.count += 1

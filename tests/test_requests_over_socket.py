@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from gateway.access.authentication import AccessMiddleware, AccessRules
-from gateway.endpoints.requests import read_body
-from gateway.endpoints.routes import Endpoint
+from gateway.protocol.requests import read_body
+from gateway.protocol.routes import Endpoint
 from gateway.server.connection import Connection
 from tests.asgi_server import RawClient, serving
 from tests.running_gateway import agent, local_gateway, run_body, scripted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ REQUIRED = [
     "thread-forks",
     "second-tries",
     "waiting-messages",
+    "unkept-ends",
     "held-store",
     "repeated-request",
     "connect",
@@ -169,7 +171,7 @@ REQUIRED = [
     "begun-forks",
     "run-messages",
     "paused-threads-live",
-    "run-wishes",
+    "requested-options",
     "call-executors",
     "renderers",
     "models-media",
@@ -274,14 +276,14 @@ def names_in(path: Path) -> Iterator[str]:
                     yield f"{node.name}::{inner.name}"
 
 
+@cache  # reading all files takes seconds
 def collect_tests() -> dict[str, set[str]]:
     """The tests of each file below this folder."""
-    files = [path for path in TESTS.rglob("test_*.py") if "node_modules" not in path.parts]
+    files = [path for path in TESTS.rglob("test_*.py") if not {"node_modules", ".venv"} & {*path.parts}]
     return {path.relative_to(TESTS).as_posix(): set(names_in(path)) for path in files}
 
 
 MANIFEST = read_manifest()
-THERE_ARE = collect_tests()
 
 
 @pytest.mark.parametrize("behaviour", MANIFEST, ids=lambda behaviour: behaviour.id)
@@ -289,7 +291,7 @@ def test_every_test_that_is_listed_exists(behaviour: Behaviour) -> None:
     missing = []
     for listed in behaviour.tests:
         file, separator, name = listed.partition("::")
-        exists = name in THERE_ARE.get(file, ()) if separator else THERE_ARE.get(file)
+        exists = name in collect_tests().get(file, ()) if separator else collect_tests().get(file)
         if not exists:
             missing.append(listed)
     assert behaviour.tests, "a behaviour without a proof"
@@ -299,14 +301,14 @@ def test_every_test_that_is_listed_exists(behaviour: Behaviour) -> None:
 def test_every_test_of_conformance_and_of_faults_is_listed() -> None:
     listed = {test for behaviour in MANIFEST for test in behaviour.tests}
     there_are = {
-        f"{file}::{name}" for file, names in THERE_ARE.items() if file.startswith(PROOF_FOLDERS) for name in names
+        f"{file}::{name}" for file, names in collect_tests().items() if file.startswith(PROOF_FOLDERS) for name in names
     }
     assert sorted(there_are - listed) == []
 
 
 def test_the_folders_of_proofs_are_not_empty() -> None:
     for folder in PROOF_FOLDERS:
-        assert any(names for file, names in THERE_ARE.items() if file.startswith(f"{folder}/"))
+        assert any(names for file, names in collect_tests().items() if file.startswith(f"{folder}/"))
 
 
 def test_each_of_the_58_cases_and_each_requirement_is_covered_once() -> None:
@@ -329,7 +331,7 @@ def test_each_behaviour_says_what_it_is_and_where_it_comes_from() -> None:
 
 def test_a_case_that_names_its_number_is_listed_under_it() -> None:
     by_id = {behaviour.id: set(behaviour.tests) for behaviour in MANIFEST}
-    for file, names in THERE_ARE.items():
+    for file, names in collect_tests().items():
         for name in names:
             if name.startswith("test_case_"):
                 assert f"{file}::{name}" in by_id[f"ag-ui-case-{name[10:12]}"]

@@ -18,6 +18,7 @@ from gateway.runs.viewer import Viewer
 from gateway.tool import ToolContext
 from tests.invariants import check_history, check_log
 from tests.loop_runs import FunctionTool
+from tests.pieces import rows_of_pieces
 from tests.runner_scene import OWNER, Scene, agent_of, question, runner_scene
 
 _RUNS = 200
@@ -96,7 +97,7 @@ async def test_a_storm_leaves_nothing(number: int) -> None:
         for each in range(_RUNS):
             if await scene.store.load_run(OWNER, f"r{each}") is not None:
                 kept += 1
-                log = await scene.store.read_events(OWNER, f"r{each}", after=0, limit=100_000)
+                log = rows_of_pieces(await scene.store.read_events(OWNER, f"r{each}", after=0, limit=100_000))
                 check_log(log, backend_tools=["wait"])
         assert kept > 20
         for each in range(_THREADS):

@@ -16,6 +16,7 @@ from gateway.errors import ConfigurationError
 from gateway.history.context_limits import HistoryLimits
 from gateway.loop import AgentType
 from gateway.model import ModelProvider
+from gateway.options.generation import NO_OPTIONS, GenerationOptions
 from gateway.search_engine import SearchEngineType
 from gateway.settings import (
     Flags,
@@ -25,7 +26,6 @@ from gateway.settings import (
 )
 from gateway.store import StoreType
 from gateway.tool import ToolType
-from gateway.wishes.generation import NO_OPTIONS, GenerationOptions
 
 
 def never_opened(*_: object) -> NoReturn:

@@ -318,21 +318,3 @@ def test_what_was_taken_back_is_nowhere_any_more() -> None:
     ]
     assert transcript.closed_messages() == transcript.messages
     assert transcript.open_items() == OpenItems()
-
-
-@pytest.mark.parametrize("others", [0, 40])
-def test_the_last_events_have_brought_so_many_bytes_however_their_parts_interleave(others: int) -> None:
-    transcript = fold(
-        ASKED, TextStarted("a"), TextStarted("b"), ReasoningStarted("r"), ToolCallStarted("c", "add", "a"),
-        TextDelta("a", "before "),
-    )  # fmt: skip
-    assert transcript.added_bytes == 7
-    pieces: Events = [
-        TextDelta("a", "é"), TextDelta("b", "bb"), *[TextDelta("a", "x")] * others, ReasoningDelta("r", "r" * 10),
-        ToolCallDelta("c", "{"), ToolCallDelta("c", '"a":'), TextDelta("a", "\ud800"), ToolCallDelta("c", "1}"),
-        TextEnded("a"), TextDelta("b", "b"),
-    ]  # fmt: skip
-    transcript.follow(pieces)
-    assert transcript.added_bytes == 2 + 2 + others + 10 + 1 + 4 + 3 + 2 + 1
-    transcript.follow([TextEnded("b"), MessageRetracted("b", "another text")])
-    assert transcript.added_bytes == 0, "it is nothing that the model said"

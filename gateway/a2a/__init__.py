@@ -23,7 +23,8 @@ push_methods.py   the methods on push notification configs*
 shown_cards.py    which card a caller is shown*
 methods.py     what each method does*
 api_document.py   the operations in the API document
+endpoints.py   the routes, and the protocol as a part*
 
-Files with a * are not pure: they ask the protocols' environment, keep something, or know the web framework. Above: the
-protocol `a2a`. Below: the protocols' environment, endpoints, the words. https://a2a-protocol.org/latest/specification/
+Files with a * are not pure: they ask the protocols' environment, keep something, or know the web framework. Below:
+protocol, the words. https://a2a-protocol.org/latest/specification/
 """

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gateway.endpoints.fields import Fields, ItemCount
 from gateway.errors import FieldProblem, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
 from gateway.problems import Problem
+from gateway.protocol.fields import ItemCount, PlacedFields
 from gateway.wire.json_pointer import dotted
 
 PARSE_ERROR: Final = "invalid_json"
@@ -145,7 +145,7 @@ def _refused(code: str, message: str, metadata: Mapping[str, str] | None = None)
     return InvalidRequestError(message, code=code, status=_FORMS[code].http_status, members=metadata)
 
 
-class Parameters(Fields):
+class Parameters(PlacedFields):
     """The members of a method's parameters, or of an object in them. Messages call them as google.rpc does.
 
     A name may be written in snake_case, too: readers of protobuf's JSON accept both.
@@ -158,12 +158,9 @@ class Parameters(Fields):
         problems: list[FieldProblem] | None = None,
         count: ItemCount | None = None,
     ) -> None:
-        if any("_" in name for name in value):
+        if "_" in "".join(value):
             value = {**{_camel(name): each for name, each in value.items()}, **value}
         super().__init__(value, at, problems, count)
-
-    def called(self, name: str) -> str:
-        return dotted(self.pointer(name))
 
     def wrong_here(self, message: str) -> None:
         """Note that the object itself is wrong."""

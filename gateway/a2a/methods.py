@@ -29,6 +29,8 @@ from gateway.sse import EventStreamResponse
 Answer: TypeAlias = JsonValue | EventStreamResponse
 """A method's result, or a stream."""
 
+READING: Final = frozenset({Method.GET, Method.LIST, Method.SUBSCRIBE, Method.PUSH_GET, Method.PUSH_LIST, Method.CARD})
+"""The methods that change nothing."""
 _CHANGING: Final = (Method.CANCEL, Method.PUSH_CREATE, Method.PUSH_DELETE)
 
 
@@ -100,6 +102,8 @@ class Methods:
 
     async def _started(self, asked: Asked, sent: SendRequest) -> StartedRun:
         """The run of a message. Raises GatewayError."""
+        answers = len(sent.outputs) + len(sent.decisions)
+        await self._environment.turn_after(asked.caller, len(sent.blocks) + answers + len(sent.tools or ()))
         config = self._push.read_with(asked, sent)
         started = await self._starter.start(asked, sent)
         try:

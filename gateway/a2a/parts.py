@@ -67,6 +67,8 @@ def read_parts(fields: Parameters) -> list[ReadPart]:
 
 def _read_part(part: Parameters, *, fetched: bool = False) -> ReadPart | None:
     """`fetched`: a file's URL must be one that can be fetched."""
+    if len(part.value) == 1 and type(said := part.value.get("text")) is str:  # as most are
+        return ReadPart({"text": said}, TextBlock(said))
     flat = _flat(part) if part.value.get("kind") is not None else part
     if flat is None:
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, closing
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -26,7 +26,7 @@ from gateway.a2a.stored_tasks import StoredTask, StoredTasks
 from gateway.a2a.tasks import TaskFold
 from gateway.access.callers import Caller
 from gateway.errors import GatewayError, InvalidRequestError, NotFoundError
-from gateway.events import Event, RunFailed, RunFinished
+from gateway.events import Event, RunFailed, RunFinished, count_of
 from gateway.messages import JsonObject
 from gateway.protocol import ProtocolEnvironment
 from gateway.store import RunRecord
@@ -62,9 +62,9 @@ class PushDelivery:
         self._followers: dict[_Key, asyncio.Task[None]] = {}
         self._again: set[_Key] = set()  # of these followers, those whose task may have gone on
         self._open: dict[tuple[str, str], set[_Key]] = {}  # by owner and thread: what may have more to post
+        self._listening: dict[tuple[str, str], Callable[[], None]] = {}  # to these; the function ends it
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self.read = self._configs.read
-        environment.on_run_begun(self._note_run)
 
     # --- the configs of a task
 
@@ -124,6 +124,9 @@ class PushDelivery:
     async def close(self) -> None:
         """Stop. What is not posted yet is left to the next process."""
         self._open.clear()
+        for stop in self._listening.values():
+            stop()
+        self._listening.clear()
         followers = list(self._followers.values())
         for follower in followers:
             follower.cancel()
@@ -133,15 +136,18 @@ class PushDelivery:
     # --- followers
 
     def _expect(self, key: _Key, thread_id: str, *, only_end: bool = False) -> None:
-        self._open.setdefault((key.owner, thread_id), set()).add(key)
+        place = (key.owner, thread_id)
+        self._open.setdefault(place, set()).add(key)
+        if place not in self._listening:
+            self._listening[place] = self._environment.on_run_begun(Caller(key.owner), thread_id, self._note_run)
         self._follow(key, thread_id, only_end=only_end)
 
     def _forget(self, key: _Key, thread_id: str) -> None:
         place = (key.owner, thread_id)
         keys = self._open.get(place, set())
         keys.discard(key)
-        if not keys:
-            self._open.pop(place, None)
+        if not keys and self._open.pop(place, None) is not None:
+            self._listening.pop(place)()
 
     def _note_run(self, record: RunRecord) -> None:
         for key in self._open.get((record.owner, record.thread_id), ()):
@@ -228,7 +234,7 @@ class PushDelivery:
         while (viewer := await attach(caller, run_id, after=after, log_id=record.log_id)) is not None:
             with closing(viewer):
                 async for batch in viewer:
-                    after = max(after, batch.first + len(batch.events) - 1)
+                    after = max(after, batch.first + count_of(batch.events) - 1)
                     yield batch.events
             if not viewer.dropped:
                 return

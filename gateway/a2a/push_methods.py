@@ -21,6 +21,7 @@ class PushMethods:
     """The push notification configs of all callers. Each method raises NotFoundError (-32001) without its task."""
 
     def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
         self._push = environment.shared(PushDelivery)
         self._tasks = environment.shared(StoredTasks)
 
@@ -52,6 +53,7 @@ class PushMethods:
     async def delete(self, asked: Asked, params: JsonObject) -> JsonValue:
         """Delete a config, if it is there."""
         task_id, config_id = await self._named(asked, params, is_needed=True)
+        self._environment.count(asked.caller)
         await self._push.delete(asked.caller, task_id, config_id)
         return None if asked.dialect is Dialect.V03 else {}
 

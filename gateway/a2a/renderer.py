@@ -15,16 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final
 
 from gateway.a2a.dialects import Dialect, StreamKind, dump, stream_response
 from gateway.a2a.tasks import TaskFold, Update
 from gateway.events import Event, TextDelta
 from gateway.messages import JsonObject
-from gateway.wire import strict_json
+from gateway.wire.text_frames import text_frames
 
-_MANY: Final = 32  # events: fewer are written sooner one by one
 _EMPTY_TEXT: Final = b'"text":""'
 _TEXT: Final = b'"text":'
 
@@ -64,11 +62,11 @@ class TaskRenderer:
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
         """The frames of the next events."""
         frames = [*self.opening()]
-        if len(events) < _MANY:
-            return frames + self._one_by_one(events)
-        for kind, group in groupby(events, type):
-            alike = [*group]
-            frames += self._texts(alike) if kind is TextDelta else self._one_by_one(alike)  # type: ignore[arg-type]
+        for event in events:
+            if isinstance(event, TextDelta):
+                frames += self._texts(event)
+            else:
+                frames += self._updates(event)
         return frames
 
     def final(self) -> JsonObject:
@@ -77,46 +75,28 @@ class TaskRenderer:
             return stream_response(self._dialect, "message", message)
         return stream_response(self._dialect, "task", self._fold.task(history_length=self._history_length))
 
-    def _one_by_one(self, events: Sequence[Event]) -> list[bytes]:
-        fold = self._fold
-        words_id, words = fold.words_id, fold.words
-        begin, end = self._words_frame(words_id)
+    def _texts(self, event: TextDelta) -> list[bytes]:
+        fold, texts = self._fold, event.texts
         frames: list[bytes] = []
-        for event in events:
-            if type(event) is TextDelta and event.message_id == words_id:
-                text = event.text
-                words.append(text)
-                frames.append(begin + dump(text) + end)
-            else:
-                frames += [self._frame(kind, value) for kind, value in fold.apply(event)]
-                if fold.words_id != words_id:
-                    words_id, words = fold.words_id, fold.words
-                    begin, end = self._words_frame(words_id)
+        if event.id != fold.words_id:
+            frames = self._updates(event.changed(event.id, texts[:1]))
+            texts = texts[1:]
+        if event.id == fold.words_id:
+            fold.words += texts
+            begin, end = self._words_frame(event.id)
+            frames += text_frames(begin, texts, end, dump, one_line=True)
         return frames
+
+    def _updates(self, event: Event) -> list[bytes]:
+        return [self._frame(kind, value) for kind, value in self._fold.apply(event)]
 
     def _words_frame(self, words_id: str) -> tuple[bytes, bytes]:
         """The frames of an artifact's next words begin and end so."""
-        if words_id and words_id != self._words_id:
+        if words_id != self._words_id:
             kind, value = self._fold.chunk(words_id)
             begin, _, end = self._frame(kind, value).rpartition(_EMPTY_TEXT)
             self._words_id, self._begin, self._end = words_id, begin + _TEXT, end
         return self._begin, self._end
-
-    def _texts(self, deltas: Sequence[TextDelta]) -> list[bytes]:
-        """The frames of deltas; of many plain ones of one text in less time."""
-        frames = self._one_by_one(deltas[:1])
-        rest, words_id = deltas[1:], self._fold.words_id
-        said = [delta.text for delta in rest if delta.message_id == words_id]
-        if (
-            not words_id
-            or len(said) < max(_MANY, len(rest))
-            or (pieces := strict_json.texts_between_quotes(dump(said))) is None
-        ):
-            return frames + self._one_by_one(rest)
-        self._fold.words += said
-        begin, end = self._words_frame(words_id)
-        begin, end = begin + b'"', b'"' + end
-        return frames + [begin + piece + end for piece in pieces]
 
     def _frame(self, kind: StreamKind, value: JsonObject) -> bytes:
         return b"%b%b%b" % (self._head, dump(stream_response(self._dialect, kind, value)), self._tail)
@@ -151,10 +131,7 @@ class PushUpdates:
         found: list[PushUpdate] = []
         fold = self._fold
         for event in events:
-            if type(event) is TextDelta and event.message_id == fold.words_id:
-                fold.words.append(event.text)
-            else:
-                found += [push for update in fold.apply(event) if (push := self._push(update)) is not None]
+            found += [push for update in fold.apply(event) if (push := self._push(update)) is not None]
         return found
 
     def _push(self, update: Update) -> PushUpdate | None:

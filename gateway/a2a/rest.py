@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.endpoints.requests import whole_number
 from gateway.messages import JsonObject, JsonValue
+from gateway.protocol.requests import whole_number
 
 _NUMBERS: Final = frozenset({"historyLength", "pageSize"})
 _FLAGS: Final = frozenset({"includeArtifacts"})

@@ -20,9 +20,9 @@ from gateway.a2a.dialects import Dialect, dump
 from gateway.a2a.errors import VERSIONS, rest_error, version_not_supported
 from gateway.a2a.jsonrpc import error_bytes
 from gateway.access.callers import Caller
-from gateway.endpoints.routes import allowed_methods
 from gateway.messages import JsonValue
 from gateway.problems import Problem
+from gateway.protocol.routes import allowed_methods
 
 PREFIXES: Final = ("/a2a", "/agents/{agent_id}/a2a")
 """Where the default agent is served, and each agent."""

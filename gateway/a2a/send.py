@@ -17,12 +17,12 @@ from gateway.a2a.routes import EXTENSIONS_HEADER, Asked
 from gateway.a2a.start import StartedRun
 from gateway.a2a.stored_tasks import StoredTask, StoredTasks
 from gateway.access.callers import Caller
-from gateway.endpoints.requests import end_with_client
 from gateway.errors import GatewayError
 from gateway.events import Event, RunFailed, RunFinished
 from gateway.messages import JsonObject
 from gateway.protocol import ProtocolEnvironment
-from gateway.renderer import rendered_body
+from gateway.protocol.renderer import rendered_body
+from gateway.protocol.requests import end_with_client
 from gateway.runs.viewer import Batch, Viewer
 from gateway.sse import CutOffError, EventStreamResponse, FrameSource, RunFrames
 from gateway.store import RunRecord
@@ -129,11 +129,11 @@ class TaskFrames:
     async def next(self, timeout_seconds: float) -> bytes | None:
         try:
             while self._frames is None and not self._left:
-                begins = self._tasks.next_begins(self._caller, self._task.fold.context_id)  # before one could begin
-                if (record := await self._tasks.next_run(self._caller, self._task)) is not None:
-                    return await self._go_on(record, timeout_seconds)
-                if not await self._wait(begins, timeout_seconds):
-                    return None
+                with self._tasks.next_begins(self._caller, self._task.fold.context_id) as begins:  # before one could
+                    if (record := await self._tasks.next_run(self._caller, self._task)) is not None:
+                        return await self._go_on(record, timeout_seconds)
+                    if not await self._wait(begins, timeout_seconds):
+                        return None
         except GatewayError as error:  # the task was deleted, or the store cannot be read
             raise CutOffError(error.message) from error
         return b"" if self._frames is None else await self._frames.next(timeout_seconds)

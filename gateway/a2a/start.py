@@ -21,18 +21,18 @@ from gateway.a2a.routes import Asked
 from gateway.a2a.stored_tasks import StoredTask, StoredTasks
 from gateway.a2a.tasks import ORIGIN
 from gateway.agent import WITHDRAWS, AgentInput, InputNames, InterruptAnswer, SentAnswer
-from gateway.endpoints.requests import request_id_of
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.events import Interrupt
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolResult
+from gateway.options.run_options import RunOptions
 from gateway.protocol import ProtocolEnvironment
-from gateway.protocol.repeated_requests import DIGEST, body_digest
+from gateway.protocol.begin import DIGEST, Plan, Plans, begin_planned, body_digest
+from gateway.protocol.requests import request_id_of
 from gateway.runs.viewer import Viewer
 from gateway.store import RunRecord
-from gateway.wishes.run_wishes import RunWishes
 
 _NAMES: Final = InputNames(run_id="messageId", answers="message/parts")
-_QUEUED: Final = RunWishes(on_concurrent_run="enqueue")
+_QUEUED: Final = RunOptions(on_concurrent_run="enqueue")
 _CANCELED: Final = (TextBlock("The task was canceled."),)
 _PARTS: Final = "/message/parts"
 _UNBOUNDED: Final = frozenset({"parts", "metadata", "extensions", "referenceTaskIds"})
@@ -81,7 +81,8 @@ class Starter:
             task_id = new_task_id()
         context_id = sent.context_id or new_context_id()
         given = _input(asked, sent, task_id, task_id, context_id, digest)
-        return await self._started(asked, asked.agent_id, self._new_task(asked, task_id, context_id), given)
+        plan = Plan(given, self._new_task(asked, task_id, context_id))
+        return await self._started(asked, asked.agent_id, Plans([plan]))
 
     def _new_task(self, asked: Asked, task_id: str, context_id: str) -> StoredTask:
         return self._tasks.new_task(asked.caller, task_id, context_id, shows_activity=asked.shows_activity)
@@ -93,10 +94,11 @@ class Starter:
         viewer = await self._tasks.begin(asked.caller, task, record)
         return None if viewer is None else StartedRun(viewer, task)
 
-    async def _started(self, asked: Asked, agent_id: str, task: StoredTask, given: AgentInput) -> StartedRun:
-        viewer = await self._environment.start(asked.caller, agent_id, given, from_first=True)
+    async def _started(self, asked: Asked, agent_id: str, plans: Plans[StoredTask]) -> StartedRun:
+        begun = await begin_planned(self._environment, asked.caller, agent_id, plans)
+        viewer, task = begun.viewer, begun.form
         try:
-            record = await self._environment.run(asked.caller, given.run_id)
+            record = await self._environment.run(asked.caller, begun.run_id)
             await self._tasks.add(asked.caller, task, record)
         except BaseException:
             viewer.close()
@@ -118,10 +120,10 @@ class Starter:
             )
         if at_work and (begun := await self._going_on(asked, task, digest)) is not None:
             return begun
-        if at_work or not task.waits:
-            if not at_work and (again := await self._again(asked, sent, task, digest)) is not None:
-                return again
+        if at_work:
             raise _takes_no_message(task)
+        if not task.waits:
+            return await self._again(asked, sent, task, digest)
         run_id, sent = later_run_id(fold.task_id, len(task.runs) + 1), _said(task, _with_tools(task, sent))
         given = _input(
             asked,
@@ -134,7 +136,7 @@ class Starter:
             answers=answers_of(task, sent),
             withdrawing=_withdrawing(task),
         )
-        return await self._started(asked, task.last.agent_id, task, given)
+        return await self._started(asked, task.last.agent_id, Plans([Plan(given, task)]))
 
     async def _going_on(self, asked: Asked, task: StoredTask, digest: str) -> StartedRun | None:
         """The run of an earlier copy of the message, which is at work on the task."""
@@ -144,13 +146,13 @@ class Starter:
             await self._tasks.follow(asked.caller, again, each)
         return await self._begun_before(asked, again, record, digest)
 
-    async def _again(self, asked: Asked, sent: SendRequest, task: StoredTask, digest: str) -> StartedRun | None:
+    async def _again(self, asked: Asked, sent: SendRequest, task: StoredTask, digest: str) -> StartedRun:
         """The run of the context's next task that goes on where an earlier copy of the message failed: what that
         brought is on the thread, and a task that has failed stays so.
         """
         *earlier, last = task.runs
         if not earlier or (last.request or {}).get(DIGEST) != digest:
-            return None
+            raise _takes_no_message(task)
         before = self._new_task(asked, task.fold.task_id, task.fold.context_id)
         for each in earlier:
             await self._tasks.follow(asked.caller, before, each)
@@ -165,9 +167,8 @@ class Starter:
             results=results_of(before, sent, task_id),
             answers=answers_of(before, sent),
         )
-        if not await self._environment.is_second_try(asked.caller, last.agent_id, given):
-            return None
-        return await self._started(asked, last.agent_id, self._new_task(asked, task_id, given.thread_id), given)
+        plan = Plan(given, self._new_task(asked, task_id, given.thread_id), only_again=True)
+        return await self._started(asked, last.agent_id, Plans([plan], _takes_no_message(task)))
 
     async def cancel_waiting(self, asked: Asked, task: StoredTask) -> None:
         """Cancel a task that waits: a run goes on with it, denies what it asked, and is cancelled before it asks its
@@ -194,7 +195,7 @@ class Starter:
             unattended=True,
             origin=ORIGIN,
             request={"task": fold.task_id, **_withdrawing(task)},
-            wishes=_QUEUED,
+            options=_QUEUED,
             names=_NAMES,
         )
         agent_id = await self._canceling_agent(asked, task.last.agent_id)
@@ -255,7 +256,7 @@ def _input(
         unattended=True,
         origin=ORIGIN,
         request={"task": task_id, DIGEST: digest, **withdrawing, **kept},
-        wishes=_QUEUED,
+        options=_QUEUED,
         names_calls=True,
         names=_NAMES,
     )

@@ -7,20 +7,20 @@ that went on where one of its runs waited, also by another protocol. Nothing of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
-from weakref import WeakValueDictionary
+from typing import Final, NamedTuple
 
 from gateway.a2a.errors import task_not_found
 from gateway.a2a.ids import later_run_id, task_of_run
 from gateway.a2a.parts import data_part, parts_of
 from gateway.a2a.settings import A2ASettings
 from gateway.a2a.states import TaskState
-from gateway.a2a.tasks import ORIGIN, TaskFold
+from gateway.a2a.tasks import ORIGIN, TaskFold, task_of
 from gateway.access.callers import Caller
 from gateway.agent import WITHDRAWS
-from gateway.events import Completed, Event, Interrupt, Interrupted, Outcome, RunFinished
+from gateway.events import Completed, Event, Interrupt, Interrupted, Outcome, RunFailed, RunFinished
 from gateway.frozen import replace
 from gateway.messages import JsonObject, JsonValue, Message, TextBlock, answered_calls
 from gateway.protocol import ProtocolEnvironment
@@ -29,6 +29,14 @@ from gateway.runs.viewer import Viewer
 from gateway.store import RunRecord, RunStatus
 
 _PAGE: Final = 50
+_OVER: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
+
+
+class WholeRun(NamedTuple):
+    """A run that has ended, and all of its events."""
+
+    record: RunRecord
+    events: Sequence[Event]
 
 
 @dataclass(slots=True)
@@ -72,20 +80,18 @@ class StoredTasks:
 
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
-        self._next_runs: WeakValueDictionary[tuple[str, str], asyncio.Event] = WeakValueDictionary()
-        environment.on_run_begun(self._run_begun)
 
     async def runs(self, caller: Caller, task_id: str) -> list[RunRecord]:
         """The records of a task's runs, the oldest first. Raises NotFoundError (-32001)."""
         return (await self.task(caller, task_id)).runs
 
-    async def folded(self, caller: Caller, task_id: str) -> TaskFold:
-        """A task as it is now. Raises NotFoundError (-32001)."""
-        return (await self.task(caller, task_id)).fold
+    async def folded(self, caller: Caller, task_id: str, whole: WholeRun | None = None) -> TaskFold:
+        """A task as it is now. `whole`: its first run, if that was read. Raises NotFoundError (-32001)."""
+        return (await self.task(caller, task_id, whole)).fold
 
-    async def task(self, caller: Caller, task_id: str) -> StoredTask:
-        """A task as it is now. Raises NotFoundError (-32001)."""
-        task, viewer = await self.watch(caller, task_id)
+    async def task(self, caller: Caller, task_id: str, whole: WholeRun | None = None) -> StoredTask:
+        """As `folded`. Raises NotFoundError (-32001)."""
+        task, viewer = await self._watch(caller, task_id, whole)
         if viewer is not None:
             viewer.close()
         return task
@@ -101,15 +107,37 @@ class StoredTasks:
         """A task as it is now, and what follows of the run that is at work on it, None if none is. Close the viewer.
         `shows_activity` as in TaskFold. Raises NotFoundError (-32001).
         """
-        record: RunRecord | None = await self._environment.known_run(caller, task_of_run(task_id))
+        return await self._watch(caller, task_id, shows_activity=shows_activity)
+
+    async def _watch(
+        self, caller: Caller, task_id: str, whole: WholeRun | None = None, *, shows_activity: bool = False
+    ) -> tuple[StoredTask, Viewer | None]:
+        known = self._environment.known_run
+        record = await known(caller, task_of_run(task_id)) if whole is None else whole.record
         if record is None:
             raise task_not_found(task_id)
         task = self.new_task(caller, record.client_id, record.thread_id, shows_activity=shows_activity)
+        if whole is not None:
+            await self.add(caller, task, whole.record)
+            _fold(task, whole.events)
+            record = await self.next_run(caller, task)
         while record is not None:
             if (viewer := await self.follow(caller, task, record)) is not None:
                 return task, viewer
             record = await self.next_run(caller, task)
         return task, None
+
+    async def whole_runs(self, caller: Caller, records: Sequence[RunRecord]) -> Mapping[str, WholeRun]:
+        """What those of the first of these runs said that have ended and are the first of their tasks, by their ids. A
+        run that waits for an answer is left out: another run may have its id by now.
+        """
+        found = {each.run_id: each for each in records if each.status in _OVER and task_of(each) == each.run_id}
+        logs = await self._environment.ended_logs(caller, [*found.values()]) if found else {}
+        return {
+            run_id: WholeRun(found[run_id], events)
+            for run_id, events in logs.items()
+            if isinstance(events[-1], RunFinished | RunFailed)
+        }
 
     def new_task(self, caller: Caller, task_id: str, context_id: str, *, shows_activity: bool = False) -> StoredTask:
         """A task without its runs."""
@@ -236,17 +264,15 @@ class StoredTasks:
 
     # --- waiting for a task to go on
 
-    def next_begins(self, caller: Caller, context_id: str) -> asyncio.Event:
-        """Set once another run begins in the context. It is known as long as its caller keeps it."""
-        key = (caller.owner, context_id)
-        event = self._next_runs.get(key)
-        if event is None:
-            event = self._next_runs[key] = asyncio.Event()
-        return event
-
-    def _run_begun(self, record: RunRecord) -> None:
-        if (event := self._next_runs.pop((record.owner, record.thread_id), None)) is not None:
-            event.set()
+    @contextmanager
+    def next_begins(self, caller: Caller, context_id: str) -> Generator[asyncio.Event]:
+        """An event that is set once another run begins in the context."""
+        event = asyncio.Event()
+        stop = self._environment.on_run_begun(caller, context_id, lambda _: event.set())
+        try:
+            yield event
+        finally:
+            stop()
 
 
 def _outputs(given: Sequence[Message]) -> list[JsonValue]:

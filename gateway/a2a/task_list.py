@@ -6,7 +6,8 @@ https://a2a-protocol.org/latest/specification/#314-list-tasks (1.0)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -18,12 +19,13 @@ from gateway.a2a.ids import new_task_id
 from gateway.a2a.request import read_history_length
 from gateway.a2a.routes import Asked
 from gateway.a2a.states import TaskState, state_named
-from gateway.a2a.stored_tasks import StoredTasks
-from gateway.a2a.tasks import ORIGIN, task_of
-from gateway.endpoints.requests import whole_number
+from gateway.a2a.stored_tasks import StoredTasks, WholeRun
+from gateway.a2a.tasks import ORIGIN, TaskFold, task_of
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.pages import PageSize
+from gateway.protocol.requests import whole_number
 from gateway.store import Page, RunFilter, RunRecord, RunStatus
 
 _USUAL_PAGE: Final = 50
@@ -32,6 +34,8 @@ _MOST_LOOKED_AT: Final = 100
 """Of the tasks that a page is looked for in. The next page goes on behind them."""
 _MOST_COUNTED: Final = 100
 """Of those that are looked at for a number alone: each costs as much as one that is shown."""
+_READ_AT_ONCE: Final = 25
+"""So many tasks are read from the store together."""
 _UNSPECIFIED: Final = ("", "TASK_STATE_UNSPECIFIED")
 _STEM: Final = len(new_task_id("x"))
 _STATUSES: Final[Mapping[TaskState, frozenset[RunStatus]]] = MappingProxyType(
@@ -75,12 +79,21 @@ class TaskList:
         wanted = _read(params, asked)
         tasks: list[JsonValue] = []
         cursor, looked_at, count = wanted.cursor, 0, wanted.total
+        size = PageSize()
         while True:
             rows, count = await self._rows(asked, wanted, wanted.page_size - len(tasks), cursor, count)
-            shown = [await self._task(asked, task_of(record), wanted) for record in rows.items]
-            tasks += [task for task in shown if task is not None]
-            cursor, looked_at = rows.next_cursor, looked_at + len(rows.items)
-            if cursor is None or len(tasks) == wanted.page_size or looked_at >= _MOST_LOOKED_AT:
+            cursor = rows.next_cursor
+            async with aclosing(self._folded(asked, wanted, rows.items)) as folded:
+                async for number, fold in folded:
+                    looked_at += 1
+                    if fold is not None:
+                        shown = fold.task(history_length=wanted.history_length, artifacts=wanted.artifacts)
+                        tasks.append(written := written_task(asked.dialect, shown))
+                        size.add(written)
+                    if size.is_full and number + 1 < len(rows.items):
+                        cursor = rows.cursors[number]
+                        break
+            if cursor is None or size.is_full or len(tasks) == wanted.page_size or looked_at >= _MOST_LOOKED_AT:
                 break
         total = count
         if wanted.total is not None:
@@ -104,8 +117,7 @@ class TaskList:
         found = 0
         while cursor is not None:
             rows, _ = await self._rows(asked, wanted, _MOST_COUNTED, cursor, count)
-            shown = [await self._task(asked, task_of(record), wanted) for record in rows.items]
-            found += len(shown) - shown.count(None)
+            found += len([fold async for _, fold in self._folded(asked, wanted, rows.items) if fold is not None])
             cursor = rows.next_cursor
         return found
 
@@ -118,16 +130,24 @@ class TaskList:
             message = "pageToken is none of this list's; send a nextPageToken as it is, or none"
             raise invalid_params(message, "/pageToken") from error
 
-    async def _task(self, asked: Asked, task_id: str, wanted: _Wanted) -> JsonObject | None:
-        """The task, if it is in the wanted state."""
+    async def _folded(
+        self, asked: Asked, wanted: _Wanted, records: Sequence[RunRecord]
+    ) -> AsyncGenerator[tuple[int, TaskFold | None]]:
+        """The tasks of these runs with their numbers, from 0; None: it is not in the wanted state."""
+        whole: Mapping[str, WholeRun] = {}
+        asked_for = 0
+        for number, record in enumerate(records):
+            if number == asked_for:
+                some = records[number : number + _READ_AT_ONCE]
+                whole, asked_for = await self._tasks.whole_runs(asked.caller, some), number + len(some)
+            yield number, await self._fold(asked, wanted, record, whole.get(record.run_id))
+
+    async def _fold(self, asked: Asked, wanted: _Wanted, record: RunRecord, whole: WholeRun | None) -> TaskFold | None:
         try:
-            fold = await self._tasks.folded(asked.caller, task_id)
+            fold = await self._tasks.folded(asked.caller, task_of(record), whole)
         except NotFoundError:  # deleted meanwhile
             return None
-        if wanted.state is not None and fold.state is not wanted.state:
-            return None
-        shown = fold.task(history_length=wanted.history_length, artifacts=wanted.artifacts)
-        return written_task(asked.dialect, shown)
+        return fold if wanted.state is None or fold.state is wanted.state else None
 
 
 def _read(params: JsonObject, asked: Asked) -> _Wanted:

@@ -23,7 +23,6 @@ from gateway.a2a.dialects import ACTIVITY, StreamKind
 from gateway.a2a.ids import status_message_id
 from gateway.a2a.parts import agents_parts, data_part, media_part, parts_of, text_part
 from gateway.a2a.states import TaskState, state_of_end
-from gateway.endpoints.answers import time_text
 from gateway.events import (
     Custom,
     Event,
@@ -47,7 +46,8 @@ from gateway.events import (
     ToolReturned,
 )
 from gateway.messages import JsonObject, JsonValue, ToolCall
-from gateway.providers.failure_words import public_message
+from gateway.protocol.answers import time_text
+from gateway.providers.failure_words import shown_message
 from gateway.store import RunRecord
 from gateway.usage import add_usage
 
@@ -180,10 +180,7 @@ class TaskFold:
     def follow(self, events: Iterable[Event]) -> None:
         """The next events of the run."""
         for event in events:
-            if type(event) is TextDelta and event.message_id == self.words_id:
-                self.words.append(event.text)
-            else:
-                self.apply(event)
+            self.apply(event)
 
     def apply(self, event: Event) -> Sequence[Update]:
         """The next event of the run; what it changes for those who watch."""
@@ -280,14 +277,17 @@ class TaskFold:
             self._refusals[event.message_id] = event.refusal
         return _NOTHING
 
-    def _first_words(self, event: TextDelta) -> Sequence[Update]:
-        """The next words of another text than the last ones."""
-        message_id = event.message_id
+    def _add_words(self, event: TextDelta) -> Sequence[Update]:
+        """The next words. They are told where they are those of another text than the last ones."""
+        message_id = event.id
+        if message_id == self.words_id:
+            self.words += event.texts
+            return _NOTHING
         if message_id not in self._refusals:
             return _NOTHING
         begun = self._artifacts.get(message_id)
         artifact = begun or self._text_artifact(message_id)
-        artifact.texts.append(event.text)
+        artifact.texts += event.texts
         self.words_id, self.words = message_id, artifact.texts
         if begun is not None:
             return (self.chunk(message_id, event.text),)
@@ -327,7 +327,7 @@ class TaskFold:
         return _NOTHING
 
     def _reason(self, event: ReasoningDelta) -> Sequence[Update]:
-        self._reasoning[event.message_id].append(event.text)
+        self._reasoning[event.id] += event.texts
         return _NOTHING
 
     def _end_reasoning(self, event: ReasoningEnded) -> Sequence[Update]:
@@ -340,7 +340,7 @@ class TaskFold:
         return _NOTHING
 
     def _add_arguments(self, event: ToolCallDelta) -> Sequence[Update]:
-        self._calls[event.call_id].arguments.append(event.arguments)
+        self._calls[event.id].arguments += event.texts
         return _NOTHING
 
     def _end_call(self, event: ToolCallEnded) -> Sequence[Update]:
@@ -389,7 +389,7 @@ class TaskFold:
         self.state = state_of_end(last)
         metadata: JsonObject = {}
         if isinstance(last, RunFailed):
-            text = last.message if self._to_operator else public_message(last.code, last.message)
+            text = shown_message(last.code, last.message, to_operator=self._to_operator)
             self._status_message = self._message(0, [text_part(text)], {"code": last.code})
         elif self.state is TaskState.INPUT_REQUIRED:
             self._status_message = self._message(0, self._questions(last.outcome))
@@ -473,7 +473,7 @@ _RULES: Final[Mapping[type[Event], Callable[[TaskFold, Any], Sequence[Update]]]]
     {
         RunStarted: TaskFold._start,
         TextStarted: TaskFold._begin_text,
-        TextDelta: TaskFold._first_words,
+        TextDelta: TaskFold._add_words,
         TextEnded: TaskFold._end_text,
         ReasoningStarted: TaskFold._begin_reasoning,
         ReasoningDelta: TaskFold._reason,

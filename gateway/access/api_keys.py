@@ -1,4 +1,4 @@
-"""The keys of server.api_keys: whose a key is, however it was sent.
+"""Finds the owner of a key of server.api_keys, sent as a bearer or as a password.
 
 Below: callers. Above: authentication. Keys are kept as hashes; each look-up compares all of them, so its time reveals
 nothing.
@@ -19,7 +19,7 @@ from gateway.errors import UnauthenticatedError
 
 
 class ApiKeys:
-    """Whose key it is."""
+    """The configured keys, by their hashes, and the callers that they belong to."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ApiKeys:
         """The caller of `<name>:<key>`, see basic_in.
 
         Raises:
-            UnauthenticatedError: none were sent, or the name or the key is wrong: the two look the same.
+            UnauthenticatedError: none were sent, or the name or the key is wrong: the error does not say which.
         """
         if not credentials:
             raise UnauthenticatedError(

@@ -38,7 +38,7 @@ from gateway.access.compression import (
     unpacked,
     with_vary,
 )
-from gateway.access.limits import UNREAD, KeyLimits
+from gateway.access.limits import ONLY_READS, UNREAD, KeyLimits
 from gateway.access.origins import Origins, RequestHeaders, foreign_origin
 from gateway.access.visitors import Visitors, is_visitors
 from gateway.agent import Secret
@@ -68,7 +68,7 @@ _REFUSED_STATUSES = frozenset({401, 403, 413, 429})
 # read the answer.
 _LINGER_SECONDS = 2.0
 _LINGER_BYTES = 64_000_000
-_LOGGED_CHARACTERS = 500  # of a path: one may be as long as a request's head
+_LOGGED_CHARACTERS = 500  # of a path, which may be as long as a request's head
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,7 @@ class AccessMiddleware:
             if preflight is not None:
                 await preflight(scope, receive, answer.send)
             else:
-                if scope["method"] == "GET":
-                    answer.check = partial(self._check_unread, scope)
+                answer.check = partial(self._check_unread, scope)
                 await self._app(*self._checked_body(scope, receive, headers), answer.send)
         except GatewayError as error:
             if not answer.status:
@@ -177,7 +176,7 @@ class AccessMiddleware:
             self._log(scope, answer.status, time.perf_counter() - begun)
 
     def _admit(self, scope: Scope, headers: RequestHeaders, bearer: str) -> Response | None:
-        """None: the request is admitted. A response: the answer to a preflight.
+        """None if the request is admitted, or the answer to a preflight.
 
         Raises:
             InvalidRequestError: it is refused.
@@ -221,7 +220,7 @@ class AccessMiddleware:
         """The `scope` and the `receive` for the application.
 
         Raises:
-            InvalidRequestError: the headers say that the body is too large, or not JSON, or packed as nobody knows.
+            InvalidRequestError: the headers say that the body is too large, or not JSON, or packed in an unknown way.
         """
         most = self._max_body_bytes
         caller: Caller | None = scope["state"].get("caller")
@@ -257,17 +256,22 @@ class AccessMiddleware:
             return _with_headers(problem_json(internal_problem(scope), scope), problem)
 
     def _check_unread(self, scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        """Refuse a large answer to a caller whose clients have not read others: each takes memory until it is read.
+        """Refuse a request for a large answer while the caller's clients leave others unread: those take memory.
 
         Raises:
-            TooManyRequestsError: they have not read too much.
+            TooManyRequestsError: too many bytes are unread.
         """
-        length = next((value for name, value in headers if name == b"content-length"), b"0")
+        only_reads = scope["state"].get(ONLY_READS, False)
+        if not (only_reads or scope["method"] == "GET"):  # what it did is done, and would not be known
+            return
+        found = next((value for name, value in headers if name == b"content-length"), None)
+        # a stream that only reads begins with what there is, and nobody knows yet how much that is
+        length = int(found) if found is not None else _LARGE_ANSWER + 1 if only_reads else 0
         unread, caller = scope.get("extensions", {}).get(UNREAD), scope["state"].get("caller")
-        if caller is None or unread is None or int(length) <= _LARGE_ANSWER:
+        if caller is None or unread is None or length <= _LARGE_ANSWER:
             return
         waiting = unread["of"](caller.owner)
-        if waiting and waiting + int(length) > self._max_unread_bytes:
+        if waiting and waiting + length > self._max_unread_bytes:
             raise TooManyRequestsError(
                 f"{waiting:,} bytes of answers to you have not been read yet, and with this one they would be more than"
                 f" {self._max_unread_bytes:,} (server.max_unread_bytes); read them first",
@@ -349,7 +353,7 @@ def _too_large(max_body_bytes: int) -> TooLargeError:
 
 
 def _limited(receive: Receive, headers: RequestHeaders, max_body_bytes: int) -> Receive:
-    """`receive`, counting bytes if no length was announced. The server enforces an announced one."""
+    """A `receive` that counts bytes if no length was announced. The server enforces an announced one."""
     if "transfer-encoding" not in headers:
         return receive
     received = 0
@@ -421,7 +425,7 @@ class _ResponseHeaders:
 
 
 async def _nothing() -> None:
-    """What is sent later."""
+    """Send nothing now: the message is sent later, with the next one."""
 
 
 def _headers(scope: Scope) -> RequestHeaders:

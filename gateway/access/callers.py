@@ -69,13 +69,13 @@ class Caller:
         return None if found == _ANYTHING else found
 
     def admitted(self, given: AgentInput) -> AgentInput:
-        """The input without what this caller may not send: a visitor's system and developer messages are dropped, and
-        what it wishes for its run, the call of a tool included.
+        """The input without the parts that this caller may not send: a visitor's system and developer messages, its
+        options, and a tool that the model has to call.
         """
         if not self.is_visitor:
             return given
-        if given.wishes is not None:
-            given = replace(given, wishes=None)
+        if given.options is not None:
+            given = replace(given, options=None)
         if given.forced_tool:
             given = replace(given, forced_tool="")
         if any(message.role in INSTRUCTION_ROLES for message in given.messages):

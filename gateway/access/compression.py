@@ -1,7 +1,7 @@
 """Compressed bodies: unpacks those of requests, and packs JSON answers for those who ask.
 
 Below: errors. Above: authentication. Starlette's GZipMiddleware unpacks nothing, packs whatever is large in the event
-loop, and answers with secrets too, of which the length of a packed body tells (https://www.breachattack.com); and it
+loop, and answers with secrets too, which the length of a packed body can reveal (https://www.breachattack.com); and it
 costs each chunk of a stream a coroutine.
 """
 
@@ -32,7 +32,7 @@ _VARY: Final = (b"vary", b"Accept-Encoding")
 
 
 def encoding_of(headers: Mapping[str, str]) -> str | None:
-    """What a request's body is packed with; None: nothing. Raises UnsupportedMediaTypeError for any other encoding."""
+    """The encoding of a request's body; None: not packed. Raises UnsupportedMediaTypeError for an unknown one."""
     encoding = headers.get("content-encoding", "").strip().lower()
     if encoding in ("", "identity"):
         return None
@@ -54,8 +54,8 @@ def as_unpacked(scope: Scope) -> Scope:
 def unpacked(receive: Receive, encoding: str, most: int, too_large: Callable[[int], Exception]) -> Receive:
     """A `receive` that gives the body unpacked, in pieces.
 
-    It raises `too_large(most)` once the body is larger than that, and InvalidRequestError (400) where it is not what
-    its encoding says.
+    It raises `too_large(most)` once the body is larger than that, and InvalidRequestError (400) if it is not in the
+    encoding.
     """
     pieces = _Unpacked(_FORMATS[encoding], encoding)
     ready: Iterator[bytes] = iter(())
@@ -84,7 +84,7 @@ def unpacked(receive: Receive, encoding: str, most: int, too_large: Callable[[in
 
 
 class _Unpacked:
-    """Unpacks a body. `is_given`: all of it was given on."""
+    """Unpacks a body. `is_given`: all of it was passed on."""
 
     def __init__(self, wbits: int, encoding: str) -> None:
         self._wbits = wbits
@@ -104,7 +104,7 @@ class _Unpacked:
             packed = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
             if piece:
                 yield piece
-        # what zlib holds back of what it has read
+        # the rest of the bytes that zlib has read
         while not self._member.eof and (piece := self._member.decompress(b"", _PIECE_BYTES)):
             yield piece
 
@@ -150,7 +150,7 @@ def may_be_packed(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def with_vary(message: Message) -> Message:
-    """The start of an answer whose body depends on what its client takes."""
+    """The start of an answer, with a Vary header: whether the body is packed depends on the client."""
     return {**message, "headers": [*message["headers"], _VARY]}
 
 

@@ -19,11 +19,16 @@ from gateway.errors import TooManyRequestsError, UnavailableError
 UNREAD: Final = "agui_gateway.unread"
 """The server's extension of a request's scope: how many bytes an owner's clients have not read of their answers."""
 
+ONLY_READS: Final = "only_reads"
+"""The member of a request's state that is set for one that changes nothing, whatever its method: its answer is refused
+to who leaves too many unread, and can be asked for again.
+"""
+
 _MINUTE = 60.0
 _BUSY_SECONDS = 5  # when a run will end is unknown; many have by then
 
 Release = Callable[[object], None]
-"""What to call, with anything, once something that was counted is over."""
+"""Called, with any argument, once a counted thing is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,20 @@ class Meter:
                 count.under_way -= 1
 
         return release
+
+    def count(self, quotas: Sequence[Quota]) -> None:
+        """Count one more that is over at once: of the quotas those of a minute hold.
+
+        Raises:
+            TooManyRequestsError: the first quota that is used up.
+        """
+        now = self._clock.monotonic()
+        of_a_minute = [quota._replace(at_once=None) for quota in quotas]
+        for quota in of_a_minute:
+            self._check(quota, now)
+        for quota in of_a_minute:
+            self._count(quota, now).under_way -= 1
+        self._forget_idle(now)
 
     def _check(self, quota: Quota, now: float) -> None:
         count = self._counts.get(quota.subject)

@@ -34,7 +34,7 @@ class Origins:
         self._hosts = frozenset(host.lower().rstrip(".") for host in allowed_hosts)
 
     def allows(self, headers: RequestHeaders, *, visitors: bool = True) -> bool:
-        """Whether the request's Origin is configured, with `visitors` also for them, or the gateway's own."""
+        """Whether the request's Origin is the gateway's own or configured; with `visitors`, also one of theirs."""
         origin = headers.get("origin", "")
         return origin in (self._all_origins if visitors else self._cors_origins) or is_same_origin(
             origin, headers.get("host", "")
@@ -129,7 +129,7 @@ def _is_own_name(name: str) -> bool:
 
 
 def origin_problem(origin: str) -> str | None:
-    """Why `origin` never equals what a browser sends; None if it can. (https://fetch.spec.whatwg.org/#origin-header)"""
+    """Why no browser ever sends `origin`; None if one can. (https://fetch.spec.whatwg.org/#origin-header)"""
     if "*" in origin or origin == "null":
         return f"{origin!r} would let every website in; name each origin: 'https://app.example'"
     exact = _exact_origin(origin)

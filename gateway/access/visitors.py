@@ -1,4 +1,4 @@
-"""Visitors of websites: publishable keys, the visitors behind them, and their tokens.
+"""Visitors of websites: publishable keys, the visitors who use them, and the visitors' tokens.
 
 Below: callers, limits, origins, visitor_tokens. Above: authentication, the protocol that issues tokens, the settings.
 
@@ -64,7 +64,7 @@ class PublishableKey:
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A new token. `expires_at` is Unix seconds; `renewed`: for a known visitor."""
+    """A new token. `expires_at` is Unix seconds; `renewed`: its visitor had one before."""
 
     token: str
     expires_at: int
@@ -106,7 +106,7 @@ class Visitors:
             raise UnauthenticatedError("this key is not known; send one of server.publishable_keys") from None
 
     def identify(self, bearer: str) -> tuple[PublishableKey, VisitorToken | None]:
-        """A bearer's key, and the content of its visitor's token; None in place of the content for the key itself.
+        """A bearer's key, and the content of its visitor's token; None in its place if the bearer is the key itself.
 
         Raises:
             UnauthenticatedError: the key or token is unknown.

@@ -10,11 +10,11 @@ from typing import TypeAlias
 
 from pydantic import BaseModel
 
+from gateway.a2a.endpoints import PROTOCOL
 from gateway.a2a.settings import A2ASettings, CardSettings
 from gateway.adapters.protocol_adapter import ServedProtocols
 from gateway.errors import ConfigurationError
 from gateway.protocol import WireProtocol
-from gateway.protocols import a2a
 
 
 class A2AAdapter(ServedProtocols):
@@ -32,7 +32,7 @@ class A2AAdapter(ServedProtocols):
         self._description = agent_description
 
     def protocols(self) -> Sequence[WireProtocol]:
-        return [a2a.PROTOCOL]
+        return [PROTOCOL]
 
     def settings(self, written: Mapping[str, BaseModel]) -> Mapping[str, BaseModel]:
         said = {name: value for name, value in (("name", self._name), ("description", self._description)) if value}

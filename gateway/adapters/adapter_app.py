@@ -19,9 +19,9 @@ from gateway.access.authentication import has_body
 from gateway.adapters.adapter_request import AdapterRequest
 from gateway.adapters.agent_function import handling
 from gateway.adapters.streamed_items import StreamedItems, plain_json
-from gateway.endpoints.requests import json_of, read_body
 from gateway.errors import ConfigurationError, FieldProblem, InvalidRequestError
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.requests import json_of, read_body
 from gateway.sse import EventStreamResponse, OpenStreams
 from gateway.wire.json_pointer import dotted, pointer_to
 

@@ -22,10 +22,10 @@ from gateway.adapters.streamed_items import plain_json
 from gateway.agent_api.output import ResponseForm
 from gateway.agent_api.renderer import ResponseRenderer
 from gateway.agent_api.start import StartedResponse, start_parsed
-from gateway.endpoints.requests import end_with_client, parsed_json
 from gateway.errors import UnavailableError
 from gateway.protocol import ProtocolEnvironment, caller_of, request_id_of
-from gateway.renderer import rendered_body
+from gateway.protocol.renderer import rendered_body
+from gateway.protocol.requests import end_with_client, parsed_json
 from gateway.runs.viewer import Viewer
 
 AgentQuestion: TypeAlias = BaseModel | Mapping[str, Any] | AdapterRequest

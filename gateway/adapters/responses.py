@@ -9,15 +9,25 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from gateway.adapters.protocol_adapter import ServedProtocols
+from gateway.openai_api import (
+    conversation_endpoints,
+    model_endpoints,
+    responses_endpoints,
+    stored_response_endpoints,
+)
 from gateway.protocol import WireProtocol
-from gateway.protocols import conversations, openai_models, responses, stored_responses
 
 
 class ResponsesAdapter(ServedProtocols):
     """`/v1/responses` and `/compatible-mode/v1/responses`."""
 
     def protocols(self) -> Sequence[WireProtocol]:
-        return [responses.PROTOCOL, stored_responses.PROTOCOL, conversations.PROTOCOL, openai_models.PROTOCOL]
+        return [
+            responses_endpoints.PROTOCOL,
+            stored_response_endpoints.PROTOCOL,
+            conversation_endpoints.PROTOCOL,
+            model_endpoints.PROTOCOL,
+        ]
 
 
 ResponseAPIDefaultAdapter: TypeAlias = ResponsesAdapter

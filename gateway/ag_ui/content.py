@@ -19,6 +19,7 @@ from gateway.messages import (
     block_of_media,
     json_kind,
 )
+from gateway.wire.data_urls import read_data_url
 
 MEDIA_KINDS: Final = ("image", "audio", "video", "document")
 
@@ -119,11 +120,10 @@ def _lower_type(media_type: str) -> str:
 
 def _url_source(url: str, media_type: str | None) -> MediaSource:
     """The source; a `data:` URL in base64 is data: there is nothing to fetch."""
-    if url.startswith("data:"):
-        head, comma, data = url[5:].partition(",")
-        if comma and head.endswith(";base64"):
-            return Base64Source(data, _lower_type(head.split(";")[0]) or media_type or "application/octet-stream")
-    return UrlSource(url, media_type)
+    held = read_data_url(url)
+    if held is None or not held.is_base64:
+        return UrlSource(url, media_type)
+    return Base64Source(held.payload, held.media_type.lower() or media_type or "application/octet-stream")
 
 
 def _file_name(metadata: object) -> str | None:

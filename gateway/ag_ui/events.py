@@ -2,7 +2,7 @@
 
 Below: the words and the transcript. Above: the protocols that show a run as AG-UI. Pure. Source:
 https://docs.ag-ui.com/spec/1.0/events and the models of the PyPI package `ag-ui-protocol` 1.0.0; tests hold every
-frame against what the package writes. Deltas, of which a run has hundreds, are put together from bytes: about
+frame against what the package writes. Deltas, of which a run has hundreds, are put together from bytes: at most
 0.8 us each, where a pydantic model and its encoder take 43.
 
 A frame is `data: <one JSON object>`, then, on the last frame of an event, `id: <the event's number in its run's log>`
@@ -18,12 +18,10 @@ send a shortened snapshot back as its history. The server always keeps the whole
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import groupby
+from types import MappingProxyType
 from typing import Final
-
-import orjson
 
 from gateway.ag_ui.answers import response_schema
 from gateway.ag_ui.messages import MEDIA_ACTIVITY, HiddenMedia, ag_ui_messages, media_content, result_content
@@ -36,6 +34,7 @@ from gateway.events import (
     Cancelled,
     Completed,
     Custom,
+    Deltas,
     Event,
     Incomplete,
     Interrupt,
@@ -68,9 +67,10 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.messages import NO_DATA, JsonObject, JsonValue, Message, Opaque, Role, ToolCall
-from gateway.providers.failure_words import public_message
+from gateway.providers.failure_words import shown_message
 from gateway.transcript import OpenItems
 from gateway.wire import strict_json
+from gateway.wire.text_frames import numbered_frames
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,6 @@ MAX_FRAME_BYTES: Final = 10 * 1024 * 1024 - 1024
 """A frame's JSON; HttpAgent 1.0.0 counts 10 Mi characters, with `data: ` and the id line."""
 
 _MAX_DELTA: Final = 256 * 1024  # characters; as escapes up to six times that
-_MANY: Final = 8  # events: fewer are written sooner one by one
 _MAX_RESULT: Final = 1024 * 1024  # characters of a tool's text
 _MAX_MESSAGE: Final = 8 * 1024  # characters of an error's message
 _MAX_COUNT: Final = 2**53 - 1
@@ -88,6 +87,15 @@ _RETRACTED: Final = "agui_gateway.retracted"
 
 # The provider's side of a run, and what the terminal event sums up.
 _UNSHOWN: Final = frozenset({ModelCallStarted, ModelCallAccepted, ModelCallEnded, UsageReported})
+
+# Of each kind of delta: the event's type, and the member with the id.
+_DELTAS: Final[Mapping[type[Event], tuple[bytes, bytes]]] = MappingProxyType(
+    {
+        TextDelta: (b"TEXT_MESSAGE_CONTENT", b"messageId"),
+        ReasoningDelta: (b"REASONING_MESSAGE_CONTENT", b"messageId"),
+        ToolCallDelta: (b"TOOL_CALL_ARGS", b"toolCallId"),
+    }
+)
 
 # Roles that TEXT_MESSAGE_START may have; a client refuses the run for any other.
 _TEXT_ROLES: Final[frozenset[Role]] = frozenset({"developer", "system", "assistant", "user"})
@@ -107,49 +115,24 @@ class Renderer:
         self._id = b"id: %b:" % log_id.encode() if log_id else b"id: "
         self._thread_id = thread_id
         self._run_id = run_id
-        # The prefixes of frames for the text, reasoning and call of the last deltas.
-        self._text_id = self._reasoning_id = self._call_id = ""
-        self._text = self._reasoning = self._call = b""
+        self._between = b"}\n" + self._id  # a delta and its number
+        # The last text, reasoning and call that had deltas, and with what their frames begin.
+        self._begun: dict[type[Event], tuple[str, bytes]] = dict.fromkeys(_DELTAS, ("", b""))
 
     def render(self, events: Sequence[Event], first: int) -> bytes:
         """The frames of events with consecutive numbers from `first`; empty if none of them has a frame.
 
         Events with numbers below 1 are not in the run's log; none of them is a delta.
         """
-        if len(events) < _MANY:
-            return self._one_by_one(events, first)
         frames: list[bytes] = []
-        for kind, group in groupby(events, type):
-            alike = [*group]
-            at_once = self._texts(alike, first) if kind is TextDelta else b""  # type: ignore[arg-type]
-            frames.append(at_once or self._one_by_one(alike, first))
-            first += len(alike)
-        return b"".join(frames)
-
-    def _one_by_one(self, events: Sequence[Event], first: int) -> bytes:
-        frames: list[bytes] = []
-        number = first - 1
-        text_id, text_prefix, id_line = self._text_id, self._text, self._id
         for event in events:
-            number += 1
-            kind = type(event)
-            if kind is TextDelta and event.message_id == text_id:  # type: ignore[union-attr]  # the most frequent
-                prefix, delta = text_prefix, event.text  # type: ignore[union-attr]
-            elif kind is TextDelta or kind is ReasoningDelta or kind is ToolCallDelta:
-                prefix, delta = self._delta(event)  # type: ignore[arg-type]
-                text_id, text_prefix = self._text_id, self._text
-            elif kind in _UNSHOWN:
-                continue
+            if isinstance(event, Deltas):
+                frames += self._deltas(event, first)
+                first += len(event.texts)
             else:
-                frames.append(self._rare(event, number))
-                continue
-            if 0 < len(delta) <= _MAX_DELTA:
-                try:
-                    frames.append(b"%b%b}\n%b%d\n\n" % (prefix, orjson.dumps(delta), id_line, number))
-                    continue
-                except TypeError:  # half a surrogate pair
-                    pass
-            frames += _pieces(prefix, delta, b"%b%d\n" % (id_line, number))
+                if type(event) not in _UNSHOWN:
+                    frames.append(self._rare(event, first))
+                first += 1
         return b"".join(frames)
 
     def prelude(self, messages: Sequence[Message], state: JsonValue | Absent, open_items: OpenItems) -> bytes:
@@ -166,38 +149,16 @@ class Renderer:
 
     # --- deltas
 
-    def _texts(self, deltas: Sequence[TextDelta], first: int) -> bytes:
-        """The frames of many deltas, in half of the time; empty if they are not of one text, or not plain."""
-        if len(deltas) < _MANY or len({delta.message_id for delta in deltas}) > 1:
-            return b""
-        said = [delta.text for delta in deltas]
-        try:
-            written = orjson.dumps(said)
-        except TypeError:  # half a surrogate pair
-            return b""
-        if not all(said) or len(written) > _MAX_DELTA or (pieces := strict_json.texts_between_quotes(written)) is None:
-            return b""
-        prefix, _ = self._delta(deltas[0])
-        frames = [prefix + b'"', b"", b'"}\n' + self._id, b"", b"\n\n"] * len(said)
-        frames[1::5] = pieces
-        frames[3::5] = orjson.dumps([*range(first, first + len(said))])[1:-1].split(b",")
-        return b"".join(frames)
-
-    def _delta(self, event: TextDelta | ReasoningDelta | ToolCallDelta) -> tuple[bytes, str]:
-        if isinstance(event, TextDelta):
-            if event.message_id != self._text_id:
-                self._text_id = event.message_id
-                self._text = _delta_prefix("TEXT_MESSAGE_CONTENT", "messageId", event.message_id)
-            return self._text, event.text
-        if isinstance(event, ToolCallDelta):
-            if event.call_id != self._call_id:
-                self._call_id = event.call_id
-                self._call = _delta_prefix("TOOL_CALL_ARGS", "toolCallId", event.call_id)
-            return self._call, event.arguments
-        if event.message_id != self._reasoning_id:
-            self._reasoning_id = event.message_id
-            self._reasoning = _delta_prefix("REASONING_MESSAGE_CONTENT", "messageId", event.message_id)
-        return self._reasoning, event.text
+    def _deltas(self, event: TextDelta | ReasoningDelta | ToolCallDelta, first: int) -> Sequence[bytes]:
+        kind, texts = type(event), event.texts
+        entity_id, prefix = self._begun[kind]
+        if entity_id != event.id:
+            prefix = _delta_prefix(*_DELTAS[kind], event.id)
+            self._begun[kind] = event.id, prefix
+        if len("".join(texts)) > _MAX_DELTA or "" in texts:
+            ids = [b"%b%d\n" % (self._id, number) for number in range(first, first + len(texts))]
+            return [frame for text, line in zip(texts, ids, strict=True) for frame in _pieces(prefix, text, line)]
+        return numbered_frames(prefix, texts, self._between, first, b"\n\n")
 
     # --- everything else
 
@@ -214,7 +175,7 @@ class Renderer:
             case RunFinished():
                 yield self._run_finished(event)
             case RunFailed():
-                said = event.message if self._to_operator else public_message(event.code, event.message)
+                said = shown_message(event.code, event.message, to_operator=self._to_operator)
                 yield _run_error(said, event.code, event.usage)
             case StepStarted():
                 yield {"type": "STEP_STARTED", "stepName": event.name}
@@ -343,8 +304,8 @@ class Renderer:
 # --- frames ------------------------------------------------------------------------------------------------------
 
 
-def _delta_prefix(kind: str, id_field: str, entity_id: str) -> bytes:
-    return b'data: {"type":"%b","%b":%b,"delta":' % (kind.encode(), id_field.encode(), strict_json.dump(entity_id))
+def _delta_prefix(kind: bytes, id_field: bytes, entity_id: str) -> bytes:
+    return b'data: {"type":"%b","%b":%b,"delta":' % (kind, id_field, strict_json.dump(entity_id))
 
 
 def _pieces(prefix: bytes, delta: str, id_line: bytes) -> Iterator[bytes]:

@@ -30,8 +30,6 @@ from gateway.ag_ui.content import ContentReader
 from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile, profile_of
 from gateway.ag_ui.usual_messages import usual_call, usual_message
 from gateway.agent import ABSENT, Absent, AgentInput, ContextEntry, InputNames, InterruptAnswer
-from gateway.endpoints.fields import MOST_ITEMS
-from gateway.endpoints.requests import not_strict
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.history.cache import HistoryCache
 from gateway.messages import (
@@ -48,6 +46,8 @@ from gateway.messages import (
     new_message_id,
 )
 from gateway.model_state import DEFAULT_CONVERSATION
+from gateway.protocol.fields import MOST_ITEMS
+from gateway.protocol.requests import not_strict
 from gateway.wire import strict_json
 
 logger = logging.getLogger(__name__)
@@ -182,10 +182,10 @@ class InputReader(ContentReader):
 
     def seen(self, forwarded: object) -> str | Absent | None:
         """The last message that the client knows. AG-UI has no field for it, so it is under `agui_gateway`."""
-        wishes = forwarded.get("agui_gateway") if type(forwarded) is dict else None
-        if type(wishes) is not dict or "seen" not in wishes:
+        options = forwarded.get("agui_gateway") if type(forwarded) is dict else None
+        if type(options) is not dict or "seen" not in options:
             return ABSENT
-        value: object = wishes["seen"]
+        value: object = options["seen"]
         if value is None or type(value) is str:
             return value
         self.wrong("/forwardedProps/agui_gateway/seen", f"expected a message's id or null, got {json_kind(value)}")

@@ -10,9 +10,7 @@ way, and with `limit_bytes=0` nothing is ever cached.
 
 from __future__ import annotations
 
-import os
 import re
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -23,27 +21,23 @@ from gateway.ag_ui.content import MEDIA_KINDS
 from gateway.ag_ui.input import InputReader, expect_object, items_of
 from gateway.ag_ui.peer import PeerProfile
 from gateway.agent import AgentInput
-from gateway.endpoints.requests import loaded_json, parsed_json
-from gateway.endpoints.time_sharing import TimeSharing
 from gateway.errors import InvalidRequestError
 from gateway.history.cache import HistoryCache
+from gateway.lru import LruCache
 from gateway.messages import Message
+from gateway.protocol.input_cache import LEAST_MESSAGES, LIMIT_BYTES, MESSAGE_BYTES, marked, place_of
+from gateway.protocol.requests import loaded_json, parsed_json
+from gateway.protocol.time_sharing import TimeSharing
 from gateway.wire import strict_json
 
 _Key: TypeAlias = tuple[str, str | None]
 
-LIMIT_BYTES = 64 * 1024 * 1024
-# Less is read as fast as it is looked up.
-LEAST_MESSAGES = 8
-# The memory that a message, and its thread's entry, take besides the message's own bytes.
-_MESSAGE_BYTES = 2000
 _CHUNK = 64
 _MOST_PIECES = 256
 _EDGE = 4096
-_MOST_PLACES = 3
 
 _THREAD_ID = re.compile(rb'"thread(?:Id|_id)": ?"([^"\\]{1,1024})"')
-_MESSAGES = b'"messages":['
+_MEMBER = "messages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +71,7 @@ class _CachedInput:
 
     @property
     def size(self) -> int:
-        return self._bytes + _MESSAGE_BYTES * len(self.messages)
+        return self._bytes + MESSAGE_BYTES * len(self.messages)
 
     def add(self, items: list[Any], messages: tuple[Message, ...], body: bytes, place: int, *, has_media: bool) -> None:
         """Add the items at that place of the body, as far as they are written as the encoder writes them."""
@@ -149,10 +143,8 @@ class InputCache:
     """Up to `limit_bytes` of inputs, roughly counted; those used longest ago go first. Used by the event loop only."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
-        self._limit = limit_bytes
-        self._size = 0
-        self._inputs: OrderedDict[_Key, _CachedInput] = OrderedDict()
-        self._sizes: dict[_Key, int] = {}
+        self._most = limit_bytes // 4  # of one thread
+        self._inputs: LruCache[_Key, _CachedInput] = LruCache(limit_bytes)
 
     async def parse(
         self,
@@ -169,7 +161,7 @@ class InputCache:
         cached = self._inputs.get(key)
         if (
             cached is not None
-            and (start := _place_of(cached.pieces[0].raw, body)) is not None
+            and (start := place_of(cached.pieces[0].raw, _MEMBER, body)) is not None
             and (rest := await self._parse_rest(key, cached, body, start, time, watches, request_id, origin))
             is not None
         ):
@@ -178,12 +170,12 @@ class InputCache:
         reader = InputReader(watches=watches, request_id=request_id, origin=origin)
         parsed = reader.read(data)
         items = data["messages"]
-        if len(items) >= LEAST_MESSAGES and len(body) <= self._limit // 4 and reader.messages_are_plain:
+        if len(items) >= LEAST_MESSAGES and len(body) <= self._most and reader.messages_are_plain:
             cached = _CachedInput(HistoryCache() if cached is None else cached.thread)
-            if (place := _place_of(orjson.dumps(items[0]), body)) is not None:
+            if (place := place_of(orjson.dumps(items[0]), _MEMBER, body)) is not None:
                 cached.add(items, parsed[0].messages, body, place, has_media=reader.media_seen)
             if cached.pieces:
-                self._keep((owner, parsed[0].thread_id), cached)
+                self._inputs.keep((owner, parsed[0].thread_id), cached, cached.size)
         return parsed
 
     async def _parse_rest(
@@ -205,9 +197,7 @@ class InputCache:
             end += len(piece.raw)
             same += 1
         cached.keep(same)
-        # A text that nobody can have written marks the place of the cached messages.
-        mark = os.urandom(16).hex()
-        written = b'%b"%b"%b' % (body[:start], mark.encode(), body[end:])
+        mark, written = marked(body, start, end)
         known = cached.messages
         try:
             data: Any = await loaded_json(written, key[0], time, size=len(body))
@@ -239,33 +229,11 @@ class InputCache:
             return None
         if new and reader.messages_are_plain:
             cached.add(new, parsed[0].messages[len(cached.messages) :], body, end, has_media=reader.media_seen)
-        self._keep(key, cached)
+        self._inputs.keep(key, cached, cached.size)
         return parsed
-
-    def _keep(self, key: _Key, cached: _CachedInput) -> None:
-        self._inputs.pop(key, None)
-        self._size -= self._sizes.pop(key, 0)
-        self._inputs[key] = cached
-        self._sizes[key] = cached.size
-        self._size += cached.size
-        while self._size > self._limit:
-            oldest, _ = self._inputs.popitem(last=False)
-            self._size -= self._sizes.pop(oldest)
 
 
 def _thread_id_in(body: bytes) -> str | None:
     """What the input's thread seems to be: only where to look, never what counts."""
     found = _THREAD_ID.search(body, 0, _EDGE) or _THREAD_ID.search(body, max(0, len(body) - _EDGE))
     return None if found is None else found[1].decode("utf-8", "replace")
-
-
-def _place_of(raw: bytes, body: bytes) -> int | None:
-    """Where `raw` stands in the body as the beginning of an array of messages, if it does."""
-    place = 0
-    for _ in range(_MOST_PLACES):
-        place = body.find(_MESSAGES, place) + len(_MESSAGES)
-        if place < len(_MESSAGES):
-            return None
-        if body.startswith(raw, place):
-            return place
-    return None

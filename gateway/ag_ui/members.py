@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from gateway.endpoints.fields import MOST_ITEMS
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, json_kind
+from gateway.protocol.fields import MOST_ITEMS
 
 logger = logging.getLogger(__name__)
 

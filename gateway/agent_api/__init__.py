@@ -20,14 +20,9 @@ mcp_servers.py     the agent's MCP servers, which a session's first response lis
 start.py           begins the run*
 stored.py          responses that have begun: followed, looked at, stopped*
 api_document.py    the operations in the API document
+endpoints.py       the routes, and the protocol as a part*
 
-For programs that write or read its bodies and frames; the gateway itself needs none of them:
-
-schemas.py           the protocol's words and models
-content_builder.py   builds one content of a message
-builder.py           builds a response and its messages
-
-A response, which the builders and the gateway write alike:
+A response, which the gateway and the builders of `agent_api_builder` write alike:
 
 deltas.py     what a content says, by its type, and how a delta goes on with it
 grammar.py    what may follow what in a response, and the frames of it
@@ -37,18 +32,18 @@ usage.py      the tokens of a run
 output.py     what a response shows besides its run's events, and what the run's record keeps of that
 renderer.py   a run as the frames of a stream, or as one response
 
-Files with a * are not pure: they ask the protocols' environment, keep something, or know the web framework. Above: the
-protocol `agent_api`. Below: the protocols' environment, endpoints, the words.
+Files with a * are not pure: they ask the protocols' environment, keep something, or know the web framework. Below:
+protocol, the words.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gateway.agent_api.builder import MessageBuilder, ResponseBuilder, StreamingResponseBuilder
-    from gateway.agent_api.content_builder import ContentBuilder
     from gateway.agent_api.grammar import ProtocolStateError
-    from gateway.agent_api.schemas import (
+    from gateway.agent_api_builder.builder import MessageBuilder, ResponseBuilder, StreamingResponseBuilder
+    from gateway.agent_api_builder.content_builder import ContentBuilder
+    from gateway.agent_api_builder.schemas import (
         AgentRequest,
         AgentResponse,
         AudioContent,
@@ -120,17 +115,17 @@ __all__ = [
 ]
 
 _HOMES = {  # of all other names: schemas
-    "ContentBuilder": "content_builder",
-    "MessageBuilder": "builder",
-    "ProtocolStateError": "grammar",
-    "ResponseBuilder": "builder",
-    "StreamingResponseBuilder": "builder",
+    "ContentBuilder": "agent_api_builder.content_builder",
+    "MessageBuilder": "agent_api_builder.builder",
+    "ProtocolStateError": "agent_api.grammar",
+    "ResponseBuilder": "agent_api_builder.builder",
+    "StreamingResponseBuilder": "agent_api_builder.builder",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of this package
 
     def __getattr__(name):
-        """A name above, once somebody asks for it: making the models takes longer than the rest of the room."""
+        """A name above, once somebody asks for it: the gateway needs none of them, and making the models takes long."""
         if name in __all__:
-            return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'schemas')}"), name)
+            return getattr(import_module(f"gateway.{_HOMES.get(name, 'agent_api_builder.schemas')}"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

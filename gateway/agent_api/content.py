@@ -12,8 +12,6 @@ from typing import Final, TypeAlias
 import orjson
 
 from gateway.agent_api.fields import AgentApiFields
-from gateway.endpoints.fields import shown_word
-from gateway.endpoints.media_fields import linked_medium, read_file
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -24,6 +22,8 @@ from gateway.messages import (
     TextBlock,
     VideoBlock,
 )
+from gateway.protocol.fields import shown_word
+from gateway.protocol.media_fields import linked_medium, read_file
 
 _Reader: TypeAlias = Callable[[AgentApiFields], ContentBlock | None]
 

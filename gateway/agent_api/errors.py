@@ -16,7 +16,7 @@ from gateway.errors import RETRYABLE_KINDS, FieldProblem, InvalidRequestError
 from gateway.events import RunFailed
 from gateway.messages import JsonObject
 from gateway.problems import Problem
-from gateway.providers.failure_words import public_message
+from gateway.providers.failure_words import shown_message
 
 _RETRYABLE: Final = frozenset(
     {
@@ -51,5 +51,5 @@ def error_object(problem: Problem) -> JsonObject:
 
 def run_error(failed: RunFailed, *, to_operator: bool) -> JsonObject:
     """The `error` of a response whose run failed. `to_operator`: the caller may see why a model failed."""
-    message = failed.message if to_operator else public_message(failed.code, failed.message)
+    message = shown_message(failed.code, failed.message, to_operator=to_operator)
     return {"code": failed.code, "message": message, "retryable": failed.code in _RETRYABLE}

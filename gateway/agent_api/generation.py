@@ -6,8 +6,8 @@ Below: fields. Above: request.
 from __future__ import annotations
 
 from gateway.agent_api.fields import AgentApiFields
-from gateway.endpoints.generation_fields import read_seed, read_stop
-from gateway.wishes.generation import GenerationOptions
+from gateway.options.generation import GenerationOptions
+from gateway.protocol.generation_fields import read_seed, read_stop
 
 
 def read_generation(body: AgentApiFields) -> GenerationOptions:

@@ -220,7 +220,8 @@ class MessageState:
         self._progress = progress
         self.id = message_id
         self.contents: dict[int, ContentState] = {}  # by index, in its order
-        self.named = named = written(message_id)
+        # a copy: orjson's bytes keep its buffer of 4 kB, and this is kept as long as the stream
+        self.named = named = bytes(memoryview(written(message_id)))
         self._head = b',"id":%b,"type":"%b","role":"%b"' % (named, kind.encode(), role.encode())
 
     def opened(self) -> Frame:

@@ -14,7 +14,6 @@ import orjson
 
 from gateway.agent_api.content import read_content, read_data
 from gateway.agent_api.fields import AgentApiFields
-from gateway.endpoints.fields import shown_word
 from gateway.frozen import replace
 from gateway.messages import (
     ContentBlock,
@@ -28,6 +27,7 @@ from gateway.messages import (
     ToolResult,
     new_message_id,
 )
+from gateway.protocol.fields import shown_word
 from gateway.wire.strict_json import begins_with
 
 

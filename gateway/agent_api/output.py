@@ -11,25 +11,13 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, cast
 
 from gateway.messages import JsonObject, JsonValue
+from gateway.protocol.earlier_calls import EarlierCall, earlier_calls, kept_calls
 from gateway.store import RunRecord
 
 BackendTools: TypeAlias = Literal["shown", "hidden"]
 
 ORIGIN: Final = "agent_api"
 """AgentInput.origin of the runs that this protocol begins."""
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierCall:
-    """A call that an earlier run left open for a person, and that this run may carry out, refuse or leave open.
-
-    `server` is the label of the tool's MCP server.
-    """
-
-    call_id: str
-    name: str
-    arguments: str
-    server: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +44,7 @@ class ResponseForm:
             kept["warnings"] = [*self.warnings]
         if self.list_tools:
             kept["list_tools"] = [*self.list_tools]
-        if self.earlier:
-            kept["earlier"] = [[call.call_id, call.name, call.arguments, call.server] for call in self.earlier]
-        return kept
+        return {**kept, **kept_calls(self.earlier)}
 
     @property
     def members(self) -> JsonObject:
@@ -83,5 +69,5 @@ def form_of(record: RunRecord) -> ResponseForm:
         cast(BackendTools, request.get("backend_tools", "shown")),
         tuple(cast("list[str]", kept("warnings"))),
         tuple(cast("list[JsonObject]", kept("list_tools"))),
-        tuple(EarlierCall(*cast("list[str]", call)) for call in kept("earlier")),
+        earlier_calls(request),
     )

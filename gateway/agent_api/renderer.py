@@ -18,12 +18,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from itertools import groupby, repeat
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any, Final
-
-import orjson
 
 from gateway.agent_api.errors import run_error
 from gateway.agent_api.grammar import DELTA, Frame, MessageState, ResponseState, read, text_written, written
@@ -44,11 +41,12 @@ from gateway.agent_api.items import (
     arguments_text,
 )
 from gateway.agent_api.media_out import result_text
-from gateway.agent_api.output import EarlierCall, ResponseForm
+from gateway.agent_api.output import ResponseForm
 from gateway.agent_api.usage import response_usage
 from gateway.events import (
     Cancelled,
     Completed,
+    Deltas,
     Event,
     Incomplete,
     Interrupt,
@@ -73,8 +71,9 @@ from gateway.events import (
     ToolReturned,
 )
 from gateway.messages import JsonObject, ToolCall
+from gateway.protocol.earlier_calls import EarlierCall
 from gateway.tool_output import encodable
-from gateway.wire import strict_json
+from gateway.wire.text_frames import MANY, inner_texts, numbers_from
 
 HEARTBEAT: Final = b'data: {"object":"message","type":"heartbeat","status":"in_progress"}\n\n'
 """What may stand for silence: it has no number, and clients skip it."""
@@ -82,7 +81,6 @@ HEARTBEAT: Final = b'data: {"object":"message","type":"heartbeat","status":"in_p
 _GATEWAY: Final = "gateway"  # the `server_label` of a question about a tool that is on no MCP server
 _BEGIN, _END = DELTA.split(b"%d%b%b")
 _UNKNOWN: Final = "unknown"
-_MANY: Final = 32  # events: fewer are written sooner one by one
 _ENDS: Final = frozenset({TextEnded, ReasoningEnded, ToolCallEnded})
 _CUT_OFF: Final = frozenset({StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, StopReason.CONTEXT_OVERFLOW})
 
@@ -123,19 +121,13 @@ class ResponseRenderer:
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
         """The frames of the next events."""
         self._frames = []
-        if len(events) < _MANY:
-            self._one_by_one(events)
-            return self._frames
-        others: list[Event] = []
-        for kind, group in groupby(events, type):
-            alike = [*group]
-            if kind is TextDelta:
-                self._one_by_one([*others, alike[0]])  # with the first one a text begins to be shown
-                self._texts(alike[1:])  # type: ignore[arg-type]
-                others = []
-            else:
-                others += alike
-        self._one_by_one(others)
+        for event in events:
+            if (rule := _rule_of(type(event))) is not None:
+                self._follow(rule, event)
+            elif isinstance(event, ToolCallDelta):
+                self._write(event)
+            elif isinstance(event, Deltas):
+                self._say(event)
         return self._frames
 
     def final(self) -> JsonObject:
@@ -151,52 +143,30 @@ class ResponseRenderer:
 
     # --- frames
 
-    def _one_by_one(self, events: Sequence[Event]) -> None:
-        response, frames = self._response, self._frames
-        words_id, head, parts, number = self._words_id, self._head, self._parts, response.frames
-        for event in events:
-            kind = type(event)
-            if (kind is TextDelta or kind is ReasoningDelta) and event.message_id == words_id:  # type: ignore[union-attr]
-                text = event.text  # type: ignore[union-attr]
-                parts.append(text)
-                frames.append(DELTA % (number, head, orjson.dumps(text) if text.isascii() else written(text)))
-                number += 1
-            elif (rule := _rule_of(kind)) is not None:
-                response.frames = number
-                if kind is ToolCallDelta and event.call_id == self._call_id:  # type: ignore[union-attr]
-                    self._go_on(event)  # type: ignore[arg-type]
-                else:
-                    if kind in _ENDS:  # nothing is shown yet
-                        rule(self, event)
-                        continue
-                    if self._ended:
-                        self._settle(event)
-                    rule(self, event)
-                    if self._queue or self._answer is not None:
-                        self._advance()
-                    words_id, head, parts = self._words_id, self._head, self._parts
-                number = response.frames
-        response.frames = number
-
-    def _texts(self, deltas: Sequence[TextDelta]) -> None:
-        """The frames of deltas; of many plain ones of the text that is being shown in less time."""
-        words_id = self._words_id
-        said = [delta.text for delta in deltas if delta.message_id == words_id]
-        pieces = None
-        if len(said) >= _MANY and len(said) == len(deltas):
-            with suppress(TypeError):  # half a surrogate pair
-                pieces = strict_json.texts_between_quotes(strict_json.on_one_line(orjson.dumps(said)))
-        if pieces is None:
-            self._one_by_one(deltas)
+    def _follow(self, rule: Callable[[ResponseRenderer, Any], None], event: Event) -> None:
+        if type(event) in _ENDS:  # nothing is shown yet
+            rule(self, event)
             return
-        self._parts += said
+        if self._ended:
+            self._settle(event)
+        rule(self, event)
+        if self._queue or self._answer is not None:
+            self._advance()
+
+    def _show(self, texts: Sequence[str]) -> None:
+        """The frames of the next words of the text that is being shown."""
+        self._parts += texts
         first = self._response.frames
-        self._response.frames = first + len(said)
-        begun = _NUMBERED[first : first + len(said)]
-        if len(begun) < len(said):
-            begun = _numbered(first, len(said))
-        head, end = self._head + b'"', b'"' + _END
-        self._frames += map(b"".join, zip(begun, repeat(head), pieces, repeat(end), strict=False))
+        self._response.frames = first + len(texts)
+        if len(texts) == 1:  # as in most reads of a slow stream
+            self._frames.append(DELTA % (first, self._head, written(texts[0])))
+            return
+        if len(texts) < MANY:
+            self._frames += [DELTA % (n, self._head, written(text)) for n, text in enumerate(texts, first)]
+            return
+        pieces = inner_texts(texts, written, one_line=True)
+        numbers, head, end = numbers_from(first, len(pieces)), self._head + b'"', b'"' + _END
+        self._frames += map(b"".join, zip(repeat(_BEGIN), numbers, repeat(head), pieces, repeat(end), strict=False))
 
     def _settle(self, event: Event) -> None:
         """What has ended, has ended as this event says."""
@@ -338,9 +308,19 @@ class ResponseRenderer:
         self._words[event.message_id] = Words(event.message_id, "text", "reasoning")
 
     def _say(self, event: TextDelta | ReasoningDelta) -> None:
-        """The next words of a text that is not being shown: with its first ones it has its place."""
-        if isinstance(words := self._words.get(event.message_id), Words):
-            words.parts.append(event.text)
+        texts = event.texts
+        if event.id != self._words_id:
+            self._follow(ResponseRenderer._begin_words, event)
+            texts = texts[1:]
+        if event.id == self._words_id:
+            self._show(texts)
+        elif isinstance(words := self._words.get(event.id), Words):
+            words.parts += texts
+
+    def _begin_words(self, event: TextDelta | ReasoningDelta) -> None:
+        """The next piece of a text that is not being shown: with its first one it has its place."""
+        if isinstance(words := self._words.get(event.id), Words):
+            words.parts.append(event.texts[0])
             if not words.waits:
                 self._add(words)
 
@@ -370,9 +350,18 @@ class ResponseRenderer:
         if event.executor == "backend" and not event.asks and self._form.backend_tools == "shown":
             self._add(call)
 
-    def _go_on(self, event: ToolCallDelta) -> None:
-        """The next piece of a call's arguments: they are shown again once they are twice as long."""
-        if (frame := self._calls[event.call_id].grow(event.arguments)) is not None:
+    def _write(self, event: ToolCallDelta) -> None:
+        texts = event.texts
+        if event.id != self._call_id:
+            self._follow(ResponseRenderer._begin_arguments, event)
+            texts = texts[1:]
+        for text in texts:
+            if (frame := self._calls[event.id].grow(text)) is not None:
+                self._frames.append(frame)
+
+    def _begin_arguments(self, event: ToolCallDelta) -> None:
+        """The next piece of a call that is not being shown."""
+        if (frame := self._calls[event.id].grow(event.texts[0])) is not None:
             self._frames.append(frame)
 
     def _end_call(self, event: ToolCallEnded) -> None:
@@ -415,14 +404,6 @@ class ResponseRenderer:
             self._add(said, COMPLETE)
 
 
-def _numbered(first: int, count: int) -> list[bytes]:
-    """How so many frames begin: the one of that number and those behind it."""
-    return [_BEGIN + number for number in orjson.dumps([*range(first, first + count)])[1:-1].split(b",")]
-
-
-_NUMBERED: Final = _numbered(0, 2048)  # most streams have no others: it saves an eighth of the time of a long batch
-
-
 def _function_call(call: ToolCall) -> bytes:
     said = {"call_id": call.call_id, "name": encodable(call.name), "arguments": arguments_text(call.arguments)}
     return written(said)
@@ -450,14 +431,11 @@ _RULES: Final[Mapping[type[Event], Callable[[ResponseRenderer, Any], None]]] = M
         ModelCallStarted: ResponseRenderer._change_turn,
         ModelCallEnded: ResponseRenderer._change_turn,
         TextStarted: ResponseRenderer._begin_text,
-        TextDelta: ResponseRenderer._say,
         TextEnded: ResponseRenderer._end_words,
         ReasoningStarted: ResponseRenderer._begin_reasoning,
-        ReasoningDelta: ResponseRenderer._say,
         ReasoningEnded: ResponseRenderer._end_words,
         MediaGiven: ResponseRenderer._give,
         ToolCallStarted: ResponseRenderer._begin_call,
-        ToolCallDelta: ResponseRenderer._go_on,
         ToolCallEnded: ResponseRenderer._end_call,
         ToolReturned: ResponseRenderer._return,
         RunFinished: ResponseRenderer._end,

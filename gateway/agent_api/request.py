@@ -14,15 +14,16 @@ from gateway.agent_api.fields import AgentApiFields
 from gateway.agent_api.generation import read_generation
 from gateway.agent_api.input_messages import ReadInput, is_id, read_input
 from gateway.agent_api.tools import read_tools
-from gateway.messages import JsonValue, ToolSpec, json_kind
-from gateway.wishes.generation import GenerationOptions
+from gateway.messages import JsonValue, ToolSpec
+from gateway.options.generation import GenerationOptions
+from gateway.protocol.requests import no_object
 
 _MOST_ANSWERS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessRequest:
-    """A request. `run_id` and `thread_id` are None where it names none. `model` is the one that it wishes for, empty
+    """A request. `run_id` and `thread_id` are None where it names none. `model` is the one that it asks for, empty
     for the agent's own. `answers`: how many it asks for.
     """
 
@@ -43,7 +44,7 @@ def read_request(body: JsonValue, known: ReadInput | None = None) -> ProcessRequ
         InvalidRequestError: 422; it names all wrong fields.
     """
     if not isinstance(body, dict):
-        raise wrong(f"the body is {json_kind(body)}; it must be a JSON object", "")
+        raise wrong(no_object(body), "")
     fields = AgentApiFields(body)
     names = [_id(fields, name) for name in ("response_id", "id")]
     stream = fields.boolean("stream")

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from gateway.agent_api.errors import error_object
-from gateway.endpoints.routes import allowed_methods
 from gateway.problems import Problem
+from gateway.protocol.routes import allowed_methods
 
 
 def agent_api_error_form(problem: Problem, scope: Scope) -> Response:

@@ -19,7 +19,7 @@ from gateway.agent_api.errors import wrong
 from gateway.agent_api.ids import new_run_id, new_thread_id
 from gateway.agent_api.input_messages import ApprovalAnswer, InputMessage, ReadInput, SaidMessage
 from gateway.agent_api.mcp_servers import listed_servers
-from gateway.agent_api.output import ORIGIN, EarlierCall, ResponseForm, form_of
+from gateway.agent_api.output import ORIGIN, ResponseForm, form_of
 from gateway.agent_api.recognition import recognise
 from gateway.agent_api.request import ProcessRequest, read_request
 from gateway.agent_api.settings import AgentApiSettings
@@ -37,11 +37,12 @@ from gateway.messages import (
     answered_calls,
     new_message_id,
 )
+from gateway.options.run_options import RunOptions
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.begin import Plan, Plans, RepeatWords, RunName, RunRequest, begin, body_digest
+from gateway.protocol.earlier_calls import EarlierCall
 from gateway.protocol.input_cache import InputCache, KnownInput
-from gateway.protocol.repeated_requests import DIGEST, RepeatWords, begun_before, body_digest
 from gateway.runs.viewer import Viewer
-from gateway.wishes.run_wishes import RunWishes
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ async def start_parsed(
     Without an `agent_id` the default agent answers.
 
     Raises:
-        GatewayError: as `read_request`, `begun_before` and `ProtocolEnvironment.start`.
+        GatewayError: as `read_request` and `begin`.
         NotFoundError: there is no such agent for the caller.
         ConflictError: the question that it answers is not open, or its call was answered before.
     """
@@ -129,26 +130,24 @@ async def _start(
     known: KnownInput[ReadInput],
     request_id: str,
 ) -> StartedResponse:
+    await environment.turn_after(caller, len(request.input.messages) + len(request.tools))
     agent_id = agent_id or environment.default_agent(caller)
-    await environment.check_agent(caller, agent_id)
-    digest = _digest(agent_id, body) if request.run_id is not None else ""
-    if (begun := await _begun_before(environment, caller, request, digest)) is not None:
-        return begun
-    session = await _session_of(environment, caller, request.thread_id)
-    answers, late = _answers(request.input.read, session)
-    _check_outputs(request.input, session)
-    late = late or _answered_before(request.input, session)
-    _check_outputs_agree(request.input)
-    async with environment.agent(caller, agent_id) as agent:
-        form = await _form(environment, caller, request, session, agent)
-    remembered = {**form.remembered, **({DIGEST: digest} if digest else {})}
-    given = replace(_input(request, session, answers, form, known), request=remembered, request_id=request_id)
-    if late is not None and not await environment.is_second_try(caller, agent_id, given):
-        raise late
-    viewer = await environment.start(caller, agent_id, given, from_first=True)
-    if digest:
-        form = await _own_form(environment, caller, viewer, form, digest)
-    return StartedResponse(viewer, form, request.stream)
+
+    async def plans() -> Plans[ResponseForm]:
+        session = await _session_of(environment, caller, request.thread_id)
+        answers, late = _answers(request.input.read, session)
+        _check_outputs(request.input, session)
+        late = late or _answered_before(request.input, session)
+        _check_outputs_agree(request.input)
+        async with environment.agent(caller, agent_id) as agent:
+            form = await _form(environment, caller, request, session, agent)
+        given = replace(_input(request, session, answers, form, known), request_id=request_id)
+        return Plans([Plan(given, form, only_again=late is not None)], late)
+
+    run_id = request.run_id
+    name = None if run_id is None else RunName(run_id, _digest(agent_id, body), form_of, _REPEATED)
+    begun = await begin(environment, caller, RunRequest(agent_id, plans, name))
+    return StartedResponse(begun.viewer, begun.form, request.stream)
 
 
 def _digest(agent_id: str, body: JsonValue) -> str:
@@ -158,36 +157,6 @@ def _digest(agent_id: str, body: JsonValue) -> str:
     members = body.items() if isinstance(body, dict) else ()
     kept: JsonObject = {name: value for name, value in members if name != "stream" and value is not None}
     return body_digest({"agent": agent_id, "body": kept})
-
-
-async def _begun_before(
-    environment: ProtocolEnvironment, caller: Caller, request: ProcessRequest, digest: str
-) -> StartedResponse | None:
-    """The response of the request's response_id; None: there is none. Raises as `begun_before`."""
-    if request.run_id is None:
-        return None
-    if (begun := await begun_before(environment, caller, request.run_id, digest, _REPEATED)) is None:
-        return None
-    viewer, record = begun
-    return StartedResponse(viewer, form_of(record), request.stream)
-
-
-async def _own_form(
-    environment: ProtocolEnvironment, caller: Caller, viewer: Viewer, form: ResponseForm, digest: str
-) -> ResponseForm:
-    """The form of the run that has begun: another request with its id may have come at the same moment.
-
-    Raises:
-        ConflictError: it is another request's.
-    """
-    try:
-        record = await environment.run(caller, form.run_id)
-        if (record.request or {}).get(DIGEST) != digest:
-            raise ConflictError(_REPEATED.reused, code=_REPEATED.reused_code)
-    except BaseException:
-        viewer.close()
-        raise
-    return form_of(record)
 
 
 # --- the session -----------------------------------------------------------------------------------------------------
@@ -381,7 +350,8 @@ def _input(
         minted_ids=request.input.ids,
         must_answer=bool(answers) and not messages,
         origin=ORIGIN,
-        wishes=RunWishes(request.options, model=request.model),
+        request=form.remembered,
+        options=RunOptions(request.options, model=request.model),
         recognition=partial(known.recognise, how=partial(recognise, spare_ids=spare_ids)),
         history_cache=known.history,
         names_calls=True,

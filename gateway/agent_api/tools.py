@@ -6,9 +6,9 @@ Below: fields. Above: request.
 from __future__ import annotations
 
 from gateway.agent_api.fields import AgentApiFields
-from gateway.endpoints.fields import shown_word
-from gateway.endpoints.tool_fields import function_of, function_spec, is_function
-from gateway.messages import ToolSpec
+from gateway.messages import JsonObject, ToolSpec
+from gateway.protocol.fields import shown_word
+from gateway.protocol.tool_fields import function_of, function_spec, is_function
 
 
 def read_tools(body: AgentApiFields) -> tuple[ToolSpec, ...]:
@@ -21,9 +21,17 @@ def read_tools(body: AgentApiFields) -> tuple[ToolSpec, ...]:
 
 def _spec(tool: AgentApiFields) -> ToolSpec:
     spec = function_spec(tool)
-    if spec.input_schema and (parameters := function_of(tool).inner("parameters")) is not None:
+    if not _is_usual(spec.input_schema) and (parameters := function_of(tool).inner("parameters")) is not None:
         _check_parameters(parameters)
     return spec
+
+
+def _is_usual(schema: JsonObject) -> bool:
+    """Whether nothing is wrong with it, as with most."""
+    properties, required = schema.get("properties"), schema.get("required")
+    if schema.get("type") not in (None, "object") or not (properties is None or type(properties) is dict):
+        return False
+    return required is None or (type(required) is list and all(type(name) is str for name in required))
 
 
 def _check_parameters(parameters: AgentApiFields) -> None:

@@ -1,4 +1,4 @@
-"""Backend tools that callers run by themselves, without an agent: those that agents of callers may have.
+"""Runs backend tools for callers, without an agent: the kinds of tools that agents of callers may have.
 
 Below: tool, turns.tool_calls. Above: the composition root, which makes them, and the protocols' environment.
 """
@@ -48,7 +48,7 @@ class CallerTools:
         self._environment = environment
 
     async def descriptions(self) -> Sequence[ToolDescription]:
-        """All kinds, by name, but those that need what this gateway does not have, such as a search engine."""
+        """All kinds, by name, without those that need a part that this gateway lacks, such as a search engine."""
         found = []
         for name, kind in sorted(self._types.items()):
             if kind.of_server:
@@ -75,7 +75,7 @@ class CallerTools:
         context = ToolContext(new_id("call"), owner, "", "", "", SharedState({}), request_id=request_id)
         try:
             async with self._opened(name, {}) as usual:
-                arguments, settings = _told_apart(parameters, usual.spec)
+                arguments, settings = _split(parameters, usual.spec)
             async with self._opened(name, settings) as tool:
                 _check(tool.spec, arguments)
                 return await self._called(tool, arguments, context)
@@ -97,7 +97,7 @@ class CallerTools:
 
     @asynccontextmanager
     async def _opened(self, name: str, settings: JsonObject) -> AsyncGenerator[Tool]:
-        """The one tool of that kind. Raises ConfigurationError where it can never work so."""
+        """The one tool of that kind. Raises ConfigurationError if it can never work with these settings."""
         box = self._types[name].open(ToolSettings(name, parameters=settings), self._environment)
         try:
             tools = await box.tools()
@@ -109,7 +109,7 @@ class CallerTools:
 
 
 def _check(spec: ToolSpec, arguments: JsonObject) -> None:
-    """Refuse arguments that do not fit. What is missing the tool itself says, in words for its readers."""
+    """Refuse arguments that do not fit the schema. The tool itself reports missing ones, in words for its readers."""
     schema: JsonObject = {**spec.input_schema, "required": []}
     if problem := argument_problem(replace(spec, input_schema=schema), arguments):
         raise _refused(_INVALID.format(spec.name) + problem)
@@ -120,13 +120,13 @@ def _required(spec: ToolSpec) -> set[str]:
     return set(names)
 
 
-def _told_apart(parameters: JsonObject, spec: ToolSpec) -> tuple[JsonObject, JsonObject]:
-    """The tool's arguments, and what configures it."""
+def _split(parameters: JsonObject, spec: ToolSpec) -> tuple[JsonObject, JsonObject]:
+    """`parameters` split into the tool's arguments and its configuration."""
     properties: Any = spec.input_schema.get("properties", {})
     given = dict(parameters)
     if _INPUT in given and _INPUT not in properties:
         given = {**_unpacked(given.pop(_INPUT)), **given}
-    given.pop("question", None)  # what is asked of agents; tools have their own arguments
+    given.pop("question", None)  # a question is for agents; tools have their own arguments
     arguments = {name: _typed(value, properties[name]) for name, value in given.items() if name in properties}
     return arguments, {name: value for name, value in given.items() if name not in properties}
 
@@ -139,7 +139,7 @@ def _unpacked(value: JsonValue) -> JsonObject:
 
 
 def _typed(value: JsonValue, schema: JsonValue) -> JsonValue:
-    """A value that was written as a text, as the schema wants it."""
+    """The value, converted to the schema's type if it was written as a text."""
     kind = schema.get("type") if isinstance(schema, dict) else None
     if not isinstance(value, str) or not isinstance(kind, str) or kind not in _NOT_TEXT:
         return value

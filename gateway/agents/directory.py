@@ -41,8 +41,8 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         self.caller_tools: CallerTools | None = None  # and what it needs, too
         self._loaded: dict[str, Loaded] = {}  # the open ones, the one that was used last at the end
         self._most_loaded = most_stored_open
-        self._loading: dict[str, object] = {}  # by agent: gone once its first load is over, or it was written
-        self._holders: dict[OpenAgent, int] = {}  # how many each agent has that is held
+        self._loading: dict[str, object] = {}  # by agent; removed once its first load is over, or the agent was written
+        self._holders: dict[OpenAgent, int] = {}  # the number of holders of each held agent
         self._retired: set[OpenAgent] = set()  # retired, but still held
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -66,7 +66,8 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         return agent
 
     def as_it_is_now(self, agent: OpenAgent) -> OpenAgent:
-        """The configured agent of its id, which a reload may have replaced; a stored one that is held stays what it is.
+        """The agent that is configured under the same id now: a reload may have replaced it. A stored agent is given
+        back.
 
         Raises:
             NotFoundError: it is not configured any more.
@@ -92,12 +93,12 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             yield agent
 
     async def check(self, owner: str, agent_id: str) -> None:
-        """Refuse an agent that is not there for this owner. Raises as `leased`."""
+        """Raise as `leased` does if this owner cannot use the agent."""
         if agent_id not in self._agents:
             await self._use(owner, agent_id)
 
     async def has(self, owner: str, agent_id: str) -> bool:
-        """Whether the agent is there for this owner, and can be used.
+        """Whether this owner can use the agent.
 
         Raises:
             StoreError, UnavailableError: it cannot be loaded now.
@@ -124,7 +125,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
 
     @asynccontextmanager
     async def of_any_owner(self, agent_id: str) -> AsyncGenerator[OpenAgent | None]:
-        """As `usable`, whoever owns it: for what the gateway does by itself.
+        """As `usable`, whoever owns the agent: for the gateway's own work.
 
         Raises:
             StoreError: it cannot be loaded now.
@@ -150,7 +151,9 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             await stored.create(owner, agent_id, agent)
 
     async def update(self, owner: str, agent_id: str, change: Callable[[Document], AgentToStore]) -> int:
-        """Change an owner's agent, see StoredAgents.update. Raises as `put`; NotFoundError: the owner has no such."""
+        """Change an owner's agent, see StoredAgents.update. Raises as `put`; NotFoundError: the owner has no such
+        agent.
+        """
         async with self._writing(agent_id) as stored:
             return await stored.update(owner, agent_id, change)
 

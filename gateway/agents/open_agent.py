@@ -38,8 +38,8 @@ class OpenAgent:
     of its `allow_models` by id.
 
     `fits` remembers how threads that were too long for the model were shortened; `clashes` are names of tools that
-    occur twice, which are logged once. `owner` made it, where a caller did; None: it is configured. `about` is what the
-    protocol that made it keeps of it beside the definition.
+    occur twice, which are logged once. `owner` made it, where a caller did; None: it is configured. `about` is the data
+    that the protocol which made it keeps beside the definition.
     """
 
     definition: AgentDefinition
@@ -59,8 +59,8 @@ class OpenAgent:
         return (self.model, *(other.model for other in self.allowed.values()))
 
     def collection_of(self, owner: str) -> str:
-        """The collection of the owner's threads that it works on (store.Thread); empty: none. `about` says it, for whom
-        made the agent: other callers of a public agent have collections of their own.
+        """The collection of the owner's threads that it works on (store.Thread); empty: none. The one in `about` is
+        only for the agent's own owner, not for other callers of a public agent.
         """
         name = self.about.get("collection")
         return name if isinstance(name, str) and self.owner in (None, owner) else ""

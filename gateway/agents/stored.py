@@ -1,9 +1,9 @@
-"""Agents that callers made: documents of the store, read by the rules of the day and opened on use.
+"""Agents that callers made: documents of the store, read by the rules of this gateway and opened on use.
 
 Below: documents, open_agent. Above: the directory, which keeps those that are open.
 
 A document has three parts. `definition` is the agent as in the configuration file, with its credentials sealed. `about`
-is what the protocol that made it keeps beside that. All other members are what may be shown and searched.
+is the data that the protocol which made it keeps beside that. All other members may be shown and searched.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _TRIES: Final = 20  # of an update that others overtake
 class AgentToStore:
     """An agent as it is to be stored. `definition` has the fields of one in the configuration file.
 
-    `shown`: what may be shown and searched of it; None: what the definition says itself. `about`: see OpenAgent.
+    `shown`: the members that may be shown and searched; None: those that the definition gives. `about`: see OpenAgent.
     """
 
     definition: JsonObject
@@ -76,8 +76,8 @@ class AgentToStore:
 
 @dataclass(frozen=True, slots=True)
 class PartsForCallers:
-    """What agents of callers may have: model providers by name, each with the names of its credentials; and whether
-    there is a search engine for their search tools.
+    """The parts that agents of callers may have: model providers by name, each with the names of its credentials; and
+    whether there is a search engine for their search tools.
     """
 
     providers: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -86,9 +86,7 @@ class PartsForCallers:
 
 @dataclass(frozen=True, slots=True)
 class StoredAgent:
-    """What a list tells of a stored agent. `own`: the caller who asks made it, and may change it. `created_at` is in
-    Unix seconds.
-    """
+    """A stored agent in a list. `own`: the caller made it, and may change it. `created_at` is in Unix seconds."""
 
     agent_id: str
     name: str
@@ -114,8 +112,8 @@ class Loaded:
 class StoredAgents:
     """The agents of the store.
 
-    `read` makes a definition of an agent as it was given, and raises InvalidRequestError for one that cannot be used;
-    `open_agent` opens it for its owner.
+    `read` makes a definition of an agent in a request's form, and raises InvalidRequestError for one that cannot be
+    used; `open_agent` opens it for its owner.
     """
 
     def __init__(
@@ -181,8 +179,8 @@ class StoredAgents:
         await self._write(owner, agent_id, agent, self._read(agent_id, agent.definition), None, if_version=0)
 
     async def update(self, owner: str, agent_id: str, change: Callable[[Document], AgentToStore]) -> int:
-        """Replace the owner's agent by what `change` makes of it as it is then, credentials included; gives its
-        version. `change` is called again where somebody else was faster.
+        """Replace the owner's agent by the result of `change`, which gets the current one with its credentials; gives
+        the new version. `change` is called again if somebody else changed the agent meanwhile.
 
         Raises:
             NotFoundError: the owner has no such agent.
@@ -235,11 +233,13 @@ class StoredAgents:
         return await self._documents.delete(AGENTS, agent_id, owner)
 
     async def owner_of(self, agent_id: str) -> str | None:
-        """Who made the agent of that id; None: there is none."""
+        """The owner of the agent of that id; None: there is none."""
         return await self._documents.owner_of(AGENTS, agent_id)
 
     async def page(self, owner: str, *, after: str, limit: int) -> tuple[list[StoredAgent], bool]:
-        """Agents that the owner may see, by id, behind that id; and whether there are more."""
+        """Agents that the owner may see, in the order of their ids, from the one after `after`; and whether there are
+        more.
+        """
         found = await self._documents.page(AGENTS, owner, after=after, limit=limit + 1)
         return [_listed(document, owner) for document in found[:limit]], len(found) > limit
 
@@ -268,12 +268,12 @@ def _listed(document: Document, owner: str) -> StoredAgent:
 
 
 def shown_in(body: JsonObject) -> JsonObject:
-    """What may be shown of an agent's document."""
+    """The members of an agent's document that may be shown."""
     return {name: value for name, value in body.items() if name not in (DEFINITION, ABOUT)}
 
 
 def shown_of(agent: AgentDefinition) -> JsonObject:
-    """What may be shown of an agent that is described by its definition alone."""
+    """The members to show of an agent that only its definition describes."""
     tools: list[JsonValue] = [{"type": tool.type, **({"name": tool.name} if tool.name else {})} for tool in agent.tools]
     return {
         "name": agent.name,

@@ -14,9 +14,9 @@ from typing import cast
 
 from gateway.anthropic.messages_api import Profile
 from gateway.messages import JsonObject, JsonValue
+from gateway.options.generation import GenerationOptions, JsonFormat, ReasoningEffort
 from gateway.providers.option_table import OptionTable, WireMember, member
 from gateway.wire.tool_schema import closed_schema
-from gateway.wishes.generation import GenerationOptions, JsonFormat, ReasoningEffort
 
 # Tokens for reasoning.
 _BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 8_192, "high": 16_384, "xhigh": 24_576}

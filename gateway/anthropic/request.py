@@ -47,13 +47,13 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import MediaRefusal, ModelRequest
+from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
 from gateway.providers.media import LeftOutMedia, UnsendableError, picture, reachable, refusal_by, text_in, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
 from gateway.wire.tool_schema import object_schema
-from gateway.wishes.generation import NO_OPTIONS, OneTool, ToolChoice
 
 _WITHHELD = "(this message is withheld: the model declined to answer it)"
 

@@ -46,12 +46,12 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
+from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
 from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import MediaKind, head_of
 from gateway.wire.tool_schema import object_schema
-from gateway.wishes.generation import NO_OPTIONS, OneTool, ToolChoice
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from types import MappingProxyType
 
 from gateway.bedrock.families import Family
 from gateway.messages import JsonObject
+from gateway.options.generation import GenerationOptions, JsonFormat, ReasoningEffort
 from gateway.providers.option_table import OptionTable, WireMember, member
 from gateway.wire import strict_json
 from gateway.wire.tool_schema import closed_schema
-from gateway.wishes.generation import GenerationOptions, JsonFormat, ReasoningEffort
 
 _MORE = "additionalModelRequestFields"
 _NESTED = ("inferenceConfig", "inference_config")

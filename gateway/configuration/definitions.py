@@ -29,10 +29,10 @@ from gateway.history.context_limits import HistoryLimits
 from gateway.loop import LoopEnvironment
 from gateway.messages import JsonValue
 from gateway.model import ModelEnvironment
+from gateway.options.generation import NO_OPTIONS, GenerationOptions
+from gateway.options.run_options import LOCKABLE
 from gateway.providers.headers import is_secret_header
 from gateway.tool import ToolEnvironment
-from gateway.wishes.generation import NO_OPTIONS, GenerationOptions
-from gateway.wishes.run_wishes import LOCKABLE
 
 _SettingsT = TypeVar("_SettingsT")
 _EnvironmentT = TypeVar("_EnvironmentT")

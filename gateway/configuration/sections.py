@@ -16,8 +16,8 @@ from pydantic_core import PydanticCustomError, core_schema
 from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.agent import Budgets, ClientInstructions, HistoryMode, LastIteration, ModelTimeouts
 from gateway.messages import JsonObject, JsonValue
+from gateway.options.run_options import Lockable
 from gateway.store import MOST_VERSIONS
-from gateway.wishes.run_wishes import Lockable
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 LogFormat: TypeAlias = Literal["auto", "json", "text"]
@@ -311,7 +311,7 @@ class ModelSection(FallbackSection):
     """The model behind an agent."""
 
     options: OptionsSection = OptionsSection()
-    """How it answers, in words that mean the same with every provider; a run may wish otherwise."""
+    """How it answers, in words that mean the same with every provider; a request may set others."""
     stateful: bool = False
     """Let the provider's server keep the conversation: each request has only what is new (Responses)."""
     background: bool = False

@@ -1,6 +1,6 @@
-"""Documents that a store keeps for whoever has kinds of them, such as stored agents.
+"""Documents that a store keeps, such as stored agents.
 
-document.py   what a document and a kind of them is, and what a store of them promises
+document.py   a document, a kind of documents, and the contract of a store of documents
 owned.py      one owner's documents
 sealing.py    members of documents that are kept encrypted
 

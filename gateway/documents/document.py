@@ -1,6 +1,6 @@
-"""What a document and a kind of them is, and what a store of them promises: `Store.documents`.
+"""A document, a kind of documents, and the contract of a store of documents, `Store.documents`.
 
-A document is a JSON object with an id and an owner. A kind says which of its members are searched and which are sealed.
+A document is a JSON object with an id and an owner. Its kind says which members are searched and which are sealed.
 Below: messages, query_dsl. Above: the store. All times are Unix seconds.
 """
 
@@ -63,7 +63,9 @@ class Document:
 
 
 class DocumentStore(Protocol):
-    """Documents by kind and id. Writes are as the store's others: in the order of the calls, whole, or StoreError."""
+    """Documents by kind and id. Like all writes of the store, those of documents happen in the order of the calls,
+    whole, or raise StoreError.
+    """
 
     async def put(
         self,
@@ -85,8 +87,8 @@ class DocumentStore(Protocol):
 
         Raises:
             ConflictError: code `version_conflict`: the document has another version, or does not exist; `id_taken`: it
-                exists already (`if_version` is 0), or belongs to another owner; `too_many`: it would be one more than
-                `most`.
+                exists already (`if_version` is 0), or belongs to another owner; `too_many`: the owner has `most`
+                documents.
             NotFoundError: the owner has no such thread.
             InvalidRequestError: the value of a searched field does not have the field's type.
             TooLargeError: the document has more than MAX_DOCUMENT_BYTES, or more than MAX_ENTRIES
@@ -102,15 +104,16 @@ class DocumentStore(Protocol):
         """
 
     async def owner_of(self, kind: DocumentKind, document_id: str) -> str | None:
-        """Who owns the document of that id; None: there is none. Not for kinds whose owners have ids of their own."""
+        """The owner of the document with this id; None: there is none. Not for kinds with `own_ids`."""
 
     async def owners(self, kind: DocumentKind) -> list[str]:
-        """Who has, or had, documents of this kind that are not public."""
+        """The owners who have, or had, documents of this kind that are not public."""
 
     async def page(self, kind: DocumentKind, owner: str, *, after: str = "", limit: int) -> list[Document]:
-        """The documents that the owner may see, its own and public ones, by id, from behind that id.
+        """The documents that the owner may see, its own and public ones, in the order of their ids, after the id
+        `after`.
 
-        It takes as long as `limit` says, whatever else is stored.
+        The time depends on `limit` alone, however many documents are stored.
         """
 
     async def delete(self, kind: DocumentKind, document_id: str, owner: str, if_version: int | None = None) -> bool:
@@ -121,11 +124,11 @@ class DocumentStore(Protocol):
         """
 
     async def search(self, kind: DocumentKind, body: JsonObject, owner: str) -> JsonObject:
-        """The answer of OpenSearch's `_search` over the documents that the owner may see: its own and public ones.
+        """The result of OpenSearch's `_search` over the documents that the owner may see: its own and public ones.
 
         No other document affects scores, totals or aggregations. A query for a field that the kind does not have finds
         nothing. Each hit also has `_version`, `_owner` and `_public`. Pages: `from`, `size` and `sort`, up to the
-        10,000th hit; beyond, a range query over a field that is sorted by.
+        10,000th hit; for later hits, a range query over the field of the sort.
 
         Raises:
             InvalidRequestError: code `invalid_search`: the search is wrong; `search_too_large`: it would take too long.

@@ -1,6 +1,6 @@
-"""One owner's documents, for the protocols: no other owner's can be reached by it.
+"""One owner's documents, for the protocols: of other owners' documents it shows public ones at most.
 
-Below: document. Above: the protocols' environment, which makes one for a caller.
+Below: document. Above: the protocols' environment, which makes an OwnedDocuments for a caller.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from gateway.messages import JsonObject
 
 
 class OwnedDocuments:
-    """The methods of DocumentStore, for one owner. They raise what those raise, and `put` what `counted` raises."""
+    """The methods of DocumentStore, for one owner. They raise the same errors; `put` also raises those of `counted`."""
 
     def __init__(
         self, documents: DocumentStore, owner: str, counted: Callable[[], AbstractContextManager[None]]
     ) -> None:
-        """`counted` is entered for as long as a `put` takes."""
+        """Each `put` runs within the context that `counted` gives."""
         self._documents = documents
         self._counted = counted
         self.owner = owner
@@ -32,7 +32,7 @@ class OwnedDocuments:
         *,
         thread_id: str | None = None,
     ) -> int:
-        """Create the document, or replace all of it; its version."""
+        """Create the document, or replace all of it. Gives its version."""
         with self._counted():
             return await self._documents.put(kind, document_id, self.owner, body, if_version, thread_id=thread_id)
 
@@ -42,7 +42,7 @@ class OwnedDocuments:
         return None if found is None or found.owner != self.owner else found
 
     async def page(self, kind: DocumentKind, *, after: str = "", limit: int) -> list[Document]:
-        """The documents that the owner may see, by id, from behind that id."""
+        """The documents that the owner may see, in the order of their ids, after the id `after`."""
         return await self._documents.page(kind, self.owner, after=after, limit=limit)
 
     async def delete(self, kind: DocumentKind, document_id: str, if_version: int | None = None) -> bool:
@@ -50,5 +50,5 @@ class OwnedDocuments:
         return await self._documents.delete(kind, document_id, self.owner, if_version)
 
     async def search(self, kind: DocumentKind, body: JsonObject) -> JsonObject:
-        """The answer of a search over the documents that the owner may see."""
+        """The result of a search over the documents that the owner may see."""
         return await self._documents.search(kind, body, self.owner)

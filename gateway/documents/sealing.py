@@ -1,7 +1,7 @@
 """Encrypts members of documents (AES-GCM) under the operator's keys.
 
-The first key encrypts and all decrypt, so that keys can be changed one after the other. A value is bound to its place,
-the kind and id of its document and its JSON pointer: it cannot be decrypted in any other place. Below: messages. Above:
+The first key encrypts and all keys decrypt, so that an operator can replace keys. A value is bound to its place (the
+kind and id of its document, and its JSON pointer): it cannot be decrypted in any other place. Below: messages. Above:
 the stores.
 """
 
@@ -73,7 +73,8 @@ class Sealing:
         """Each value decrypted, by its pointer.
 
         Raises:
-            UnavailableError: code `sealing_key_missing`: its key is missing; `sealed_value_damaged`: it was changed.
+            UnavailableError: code `sealing_key_missing`: a value's key is missing; `sealed_value_damaged`: a value was
+                changed.
         """
         return {pointer: self._open(kind, document_id, pointer, text) for pointer, text in sealed.items()}
 
@@ -119,7 +120,7 @@ def _decrypted(cipher: AESGCM, text: str, place: bytes) -> bytes | None:
 def taken_apart(body: JsonObject, pointers: Iterable[str]) -> tuple[JsonObject, dict[str, JsonValue]]:
     """The body without the values that the pointers name, and these values by their own pointers.
 
-    A list keeps null in the place of each.
+    In a list, null takes the place of each such value.
     """
     patterns = [tuple(names_in(pointer)) for pointer in pointers]
     found: dict[str, JsonValue] = {}
@@ -127,7 +128,7 @@ def taken_apart(body: JsonObject, pointers: Iterable[str]) -> tuple[JsonObject, 
 
 
 def put_together(body: JsonObject, values: Mapping[str, JsonValue]) -> None:
-    """Put the values that `taken_apart` took out back into `body`, which is changed."""
+    """Put the values that `taken_apart` took out back into `body`, in place."""
     for pointer, value in values.items():
         place: Any = body
         *way, last = names_in(pointer)

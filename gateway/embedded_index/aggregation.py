@@ -1,4 +1,4 @@
-"""Computes aggregations: what a search counts and measures of all its hits.
+"""Computes aggregations: counts and numbers over all hits of a search.
 
 Below: query_dsl.aggregations. Above: search, which provides the documents' values and the hits of queries.
 """
@@ -57,14 +57,14 @@ class Aggregator:
     value_of: Callable[[str, Scalar], Value]
     budget: Budget
     _cached: dict[str, FieldValues] = field(default_factory=dict)
-    _rows: dict[int, Rows] = field(default_factory=dict)  # a query's hits, by its id: it may be in many buckets
+    _rows: dict[int, Rows] = field(default_factory=dict)  # a query's hits, by the id of its object: many buckets use it
     _buckets: int = 0
 
     def run(self, aggregations: Aggregations, rows: Rows) -> JsonObject:
-        """The answers by the aggregations' names.
+        """The results by the aggregations' names.
 
         Raises:
-            QueryError: a field that cannot be aggregated like that, or too many buckets.
+            QueryError: a field does not allow the aggregation, or there are too many buckets.
         """
         return {name: self._one(aggregation, rows) for name, aggregation in aggregations.items()}
 
@@ -260,7 +260,7 @@ def _begin(value: int | float, histogram: HistogramBuckets) -> float:
 
 
 def _begins(groups: Mapping[float, object], histogram: HistogramBuckets) -> Iterable[float]:
-    """Where the buckets begin, in order, including empty ones between others where these are wanted."""
+    """The beginnings of the buckets, in order; with those of empty buckets between others, if they are wanted."""
     if histogram.least > 0 or not groups:
         return sorted(groups)
     begins, last = [min(groups)], max(groups)
@@ -277,7 +277,7 @@ def _next(begin: float, histogram: HistogramBuckets) -> float:
     interval = histogram.interval
     if isinstance(interval, str):
         return _milliseconds(_floor(_moment(begin) + _LONGEST[interval], interval))
-    # by the number of the interval: one after the other would drift away
+    # Computed from the interval's number: repeated addition would drift.
     return (round((begin - histogram.offset) / interval) + 1) * interval + histogram.offset
 
 

@@ -33,8 +33,8 @@ USUAL_STEPS = SearchSteps()
 class Budget:
     """The steps that are left to a search over a database of so many documents.
 
-    `rest` is called after each slice of SLICE_STEPS: other searches work meanwhile. While a statement is under way it
-    is called only if the search is the connection's only user (`owns_connection`), since SQLite holds it then.
+    `rest` is called after each slice of SLICE_STEPS: other searches work meanwhile. While a statement is under way,
+    SQLite holds the connection: then `rest` is called only if no other search uses it (`owns_connection`).
     """
 
     __slots__ = ("_database", "_left", "_owns_connection", "_rest", "_slice")
@@ -54,10 +54,10 @@ class Budget:
         self._database: sqlite3.Connection | None = None
 
     def spend(self, steps: int) -> None:
-        """Count work of about so many steps, before or after it is done.
+        """Count work of about `steps` steps, before or after it is done.
 
         Raises:
-            ToolError: fewer steps are left.
+            ToolError: so many steps are not left.
         """
         self._left -= steps
         self._slice -= steps
@@ -92,7 +92,7 @@ class Budget:
             database.set_progress_handler(None, _INSTRUCTIONS)
 
     def _count(self) -> bool:
-        """True stops the statement."""
+        """Count instructions of SQLite. Gives whether the statement must stop."""
         self._left -= _STEPS_PER_INSTRUCTIONS
         self._slice -= _STEPS_PER_INSTRUCTIONS
         if self._slice < 0 and self._owns_connection:

@@ -1,4 +1,4 @@
-"""Says in SQL where the values of a field are in the table `field_values`.
+"""The SQL that reads the values of a field from the table `field_values`.
 
 The values in a flat_object are keywords. Each is stored twice: alone, for queries of the whole field, and after its
 path, for queries of a path in it. Below: query_dsl.field_mapping. Above: evaluation.
@@ -28,12 +28,12 @@ class Column:
     prefix: str = ""
 
     def kept(self, value: str | int | float) -> str | int | float:
-        """The value as the indexed column has it."""
+        """The value in the form of the indexed column."""
         return f"{self.prefix}{value}" if self.prefix else value
 
 
 def column_of(path: str, types: Mapping[str, FieldType], fields: Mapping[str, int]) -> tuple[FieldType, Column] | None:
-    """The field's type and where its values are; None if there is no such field. `fields` are the fields' ids."""
+    """The field's type and its column; None if there is no such field. `fields` are the fields' ids."""
     known = types.get(path)
     if known is not None and known.kind == "flat_object":
         return known, _column("keyword", fields.get(flat_values(path), 0))

@@ -37,7 +37,7 @@ _INDEX_NAME = re.compile(r"^[^A-Z\s\\/*?\"<>|,#:_+\-][^A-Z\s\\/*?\"<>|,#:]{0,254
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index: `types` are its fields by their dotted paths, `properties` what a mapping has of them."""
+    """An index: `types` are its fields by their dotted paths, `properties` the same fields as a mapping has them."""
 
     id: int
     name: str
@@ -46,7 +46,7 @@ class Index:
 
 
 def prepare(database: sqlite3.Connection) -> None:
-    """Create the tables if there are none, or make them from those of the version before.
+    """Create the tables if there are none, or convert those of the previous version.
 
     Raises:
         ToolError: the file is no search index of this version.
@@ -69,7 +69,7 @@ def prepare(database: sqlite3.Connection) -> None:
 
 
 def _take_out(database: sqlite3.Connection) -> list[tuple[str, bytes, list[tuple[str, bytes]]]]:
-    """What the first version's tables have: each index's name, properties and documents. The tables go."""
+    """Read each index's name, properties and documents from the first version's tables, and drop these."""
     found = [
         (
             name,
@@ -86,7 +86,7 @@ def _take_out(database: sqlite3.Connection) -> list[tuple[str, bytes, list[tuple
 
 @contextlib.contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """All of what is written within, or none of it."""
+    """Keep all writes of the block, or none if it fails."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -102,10 +102,10 @@ def _indices(database: sqlite3.Connection) -> list[Index]:
 
 
 def find_indices(database: sqlite3.Connection, names: Sequence[str]) -> list[Index]:
-    """The indices of these names, which may be patterns; none: all there are.
+    """The indices with these names, which may be patterns; without names, all indices.
 
     Raises:
-        ToolError: no index of that name.
+        ToolError: there is no index of that name.
     """
     there = _indices(database)
     if not names:
@@ -128,15 +128,15 @@ def count_documents(database: sqlite3.Connection) -> int:
 
 
 def described(index: Index) -> JsonValue:
-    """Mappings and settings, as `GET /{index}` has them."""
+    """The index's mappings and settings, in the form of `GET /{index}`."""
     settings = {"number_of_shards": "1", "number_of_replicas": "0", "provided_name": index.name, "uuid": _uuid(index)}
     return {"mappings": {"properties": dict(index.properties)}, "settings": {"index": dict(settings)}}
 
 
 def cat_row(database: sqlite3.Connection, index: Index) -> JsonObject:
-    """A row of `_cat/indices?format=json`. As there, the objects in nested fields count as documents.
+    """The index's row of `_cat/indices?format=json`. As there, the objects in nested fields count as documents.
 
-    The size is that of the documents as they were given.
+    The size is that of the documents' JSON.
     """
     count, size = database.execute(
         "SELECT count(*), coalesce(sum(length(source)), 0) FROM documents WHERE index_id = ?", (index.id,)

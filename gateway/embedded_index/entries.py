@@ -43,7 +43,7 @@ _WORD = re.compile(rf"[{_IDEOGRAPH}]|(?:[^\W{_IDEOGRAPH}]|(?<=[^\W\d_])['\u2019.
 
 
 def folded(text: str) -> str:
-    """The text in lower case and without accents, as words are compared."""
+    """The text in lower case and without accents: the form in which words are compared."""
     if text.isascii():
         return text.lower()
     return normalize("NFC", _ACCENTS.sub("", normalize("NFD", text.lower())))
@@ -88,7 +88,7 @@ def add_fields(database: sqlite3.Connection, index: int, types: Mapping[str, Fie
 def add_entries(
     database: sqlite3.Connection, index: int, fields: Mapping[str, int], row: int, content: SearchedObject
 ) -> None:
-    """Store the index entries of a document. `fields` is what `add_fields` gave."""
+    """Store the index entries of a document. `fields` are the ids that `add_fields` gave."""
     texts: dict[str, list[str]] = {}
     rows: list[tuple[int, int, str | None, int | float | None]] = []
     for value in content.values:
@@ -112,7 +112,7 @@ def add_entries(
 
 
 def remove_entries(database: sqlite3.Connection, fields: Mapping[str, int], row: int, content: SearchedObject) -> None:
-    """Delete the index entries of a document. `content` is what `add_entries` got: it tells which words to delete."""
+    """Delete the index entries of a document. `content`, which has the words, must be that of `add_entries`."""
     database.execute("DELETE FROM field_values WHERE document = ?", (row,))
     texts = [value for value in content.values if value.kind == "text"]
     words = {(value.field, word) for value in texts for word in words_of(value.text or "")}

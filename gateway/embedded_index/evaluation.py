@@ -1,6 +1,6 @@
-"""Evaluates a query over one index: clauses of the query DSL give documents with scores.
+"""Evaluates a query over one index: finds documents, with scores, by the clauses of the query DSL.
 
-Each clause gives the documents that it finds with their scores, and outer clauses combine these as sets. It blocks, as
+Each clause gives the documents that it finds with their scores, and outer clauses combine these as sets. Blocks, as
 `documents` does. Below: words, columns. Above: search.
 """
 
@@ -114,7 +114,7 @@ class Evaluation:
         return {row: value for row, value in rows if row in scores}
 
     def values(self, path: str) -> FieldValues:
-        """What this index's documents have in a field."""
+        """The values of this index's documents in a field."""
         column = self._column(path)
         if column is None:
             return FieldValues(None, {})
@@ -130,12 +130,12 @@ class Evaluation:
         return FieldValues(column.kind, found)
 
     def kind_of(self, path: str) -> Kind | None:
-        """The type of a field, as it is seen on this level."""
+        """The type of a field; None if it has no values on this level."""
         column = self._column(path)
         return None if column is None else column.kind
 
     def _column(self, path: str) -> Column | None:
-        """Where the values of a field are; None where there are none on this level, or only in another index.
+        """The column of a field; None if it has no values on this level, or only another index has it.
 
         Raises:
             QueryError: none of the searched indices has the field.
@@ -192,7 +192,7 @@ class Evaluation:
         return {row: score for row, score in scores.items() if counts[row] >= required}
 
     def _exact(self, clause: clauses.Match, column: Column) -> Scores:
-        """A match in a field that is not text compares whole values."""
+        """The documents of a match in a field that is not text: whole values are compared."""
         if clause.fuzziness is None or len(plain_text(clause.text)) > _MAX_FUZZY_LETTERS:
             return self._terms(clauses.Terms(clause.field, (clause.text,)))
         if column.kind != "keyword":
@@ -202,7 +202,7 @@ class Evaluation:
         return self._terms(clauses.Terms(clause.field, tuple(near)))
 
     def _nearly(self, words: Words, word: str, fuzziness: clauses.Fuzziness | None) -> Sequence[str]:
-        """A word, or those of the field that are similar to it."""
+        """The word itself, or with a fuzziness the words of the field that are similar to it."""
         if fuzziness is None or not fuzziness.most_of(word) or len(word) > _MAX_FUZZY_LETTERS:
             return (word,)
         self.work.look_near()
@@ -273,7 +273,7 @@ class Evaluation:
             try:
                 found.append(_boosted(self.run(replace(clause.query, field=path)), boost))
             except (MappingError, clauses.QueryError) as error:
-                refusal = error  # a field of numbers cannot contain words: skip it if there is another field
+                refusal = error  # a field of numbers cannot contain words: skip it, if another field can
         if refusal is not None and not found and not any("*" in name for name, _ in clause.fields or (("*", 1.0),)):
             raise refusal
         return _best(found, clause.tie_breaker)
@@ -283,7 +283,7 @@ class Evaluation:
         if column is None or not clause.values:
             return {}
         if column.kind == "text":
-            # a term is not split: it matches a text only if it is one word as the index keeps it
+            # a term is not split: it matches a text only if it is one word in the form of the index
             exact = [text for text in map(plain_text, clause.values) if words_of(text) == [text]]
             return _boosted(self._words(clause.field).any_of(exact), clause.boost)
         if column.kind == "date":
@@ -337,7 +337,7 @@ class Evaluation:
         return self._having(column, f"{value} GLOB ?", (glob,), clause.boost)
 
     def _known_words(self, words: Words, glob: str) -> list[str]:
-        """The words of a text field that fit."""
+        """The words of a text field that fit the pattern."""
         among = words.vocabulary(_WILD.split(glob, maxsplit=1)[0])
         self.work.budget.spend(len(glob) + len(among) // _PATTERNS_PER_STEP)
         like = re.compile(translate(glob)).match
@@ -363,7 +363,7 @@ class Evaluation:
         return {row: _SCORE_MODES[clause.score_mode](scores) for row, scores in inner.items()}
 
     def outer_rows(self, path: str) -> Mapping[int, int]:
-        """The objects in a nested field, and the rows of this level that they are in."""
+        """The row on this level that contains each object of a nested field, by the object's row."""
         outer = self._parents(path)
         while (path := self.index.types[path].nested) != self.level:
             if not path:
@@ -414,7 +414,7 @@ _COMPARISONS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
 def plain(path: str, kind: Kind, value: clauses.Scalar, now: float, *, round_up: bool = False) -> str | int | float:
-    """A value in the form in which a field's values are kept; a date may be reckoned from `now`."""
+    """A value in the form in which a field's values are stored; a date may be relative to `now`."""
     if kind == "keyword":
         return plain_text(value)
     if kind == "date":
@@ -424,7 +424,7 @@ def plain(path: str, kind: Kind, value: clauses.Scalar, now: float, *, round_up:
 
 
 def _glob(pattern: str, *, literal: bool) -> str:
-    """The pattern as SQLite's GLOB has it; a literal one is a prefix."""
+    """The pattern in the language of SQLite's GLOB; a literal one is a prefix."""
     pieces: list[str] = []
     characters = iter(pattern)
     for character in characters:
@@ -437,7 +437,7 @@ def _glob(pattern: str, *, literal: bool) -> str:
 
 
 def _in_slices(words: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """So that other searches have their turn between them."""
+    """The words in slices, so that other searches work between these."""
     for start in range(0, len(words), size):
         yield words[start : start + size]
 
@@ -447,7 +447,7 @@ def _boosted(scores: Scores, boost: float) -> Scores:
 
 
 def _added_up(found: Sequence[Scores]) -> tuple[Scores, dict[int, int]]:
-    """The documents that anything was found in: their scores together, and how often they were found."""
+    """All found documents: the sum of each one's scores, and how often each was found."""
     scores: Scores = {}
     counts: dict[int, int] = {}
     for each in found:
@@ -458,7 +458,7 @@ def _added_up(found: Sequence[Scores]) -> tuple[Scores, dict[int, int]]:
 
 
 def _best(found: Sequence[Scores], tie_breaker: float) -> Scores:
-    """The best score of each document, and `tie_breaker` of its other ones."""
+    """Each document's best score, plus `tie_breaker` times its other scores."""
     together: dict[int, list[float]] = {}
     for scores in found:
         for row, score in scores.items():

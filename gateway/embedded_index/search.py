@@ -32,7 +32,7 @@ from gateway.query_dsl.search_body import SearchBody, SortKey, parse_search_body
 def search_indices(
     database: sqlite3.Connection, names: str, body: JsonObject, most: SearchSteps, rest: Rest
 ) -> JsonObject:
-    """The answer of `_search`; `names` are separated by commas and may be patterns. `rest` lets other searches work.
+    """The result of `_search`; `names` are separated by commas and may be patterns. `rest` lets other searches work.
 
     Raises:
         ToolError: there is no such index, or the search is too much work.
@@ -59,7 +59,7 @@ def search_in(
     hidden: AbstractSet[int] = frozenset(),
     strict: bool = True,
 ) -> JsonObject:
-    """The answer of `_search` over these indices. `now` in Unix seconds, for dates such as `now-7d`.
+    """The result of `_search` over these indices. `now` is in Unix seconds, for dates such as `now-7d`.
 
     `read` gives the document of a row: the members of its hit besides the score, and its source. Rows in `hidden` are
     left out. `strict`: a query for a field that no index has is an error; otherwise it finds nothing.
@@ -93,7 +93,7 @@ def _answer(
     best = max((hit.score for hit in hits), default=None)
     if search.after is not None:
         after = [_kept(evaluations, key, value) for key, value in zip(search.sort, search.after, strict=True)]
-        hits = [hit for hit in hits if _is_behind(hit.keys, after, search.sort)]
+        hits = [hit for hit in hits if _is_after(hit.keys, after, search.sort)]
     _order(hits, search.sort)
     page = hits[search.start : search.start + search.size]
     by_score = not search.sort or any(key.field == "_score" for key in search.sort)
@@ -129,7 +129,7 @@ def _evaluations(
 
 
 def _aggregator(evaluations: Sequence[Evaluation], budget: Budget) -> Aggregator:
-    """Over all the indices that are searched: the documents' rows differ."""
+    """An aggregator over all searched indices. No row is in two of them."""
 
     def values(path: str) -> FieldValues:
         known = [evaluation.values(path) for evaluation in evaluations]
@@ -159,7 +159,7 @@ class _Hit:
 
 
 def _order(hits: list[_Hit], sort: Sequence[SortKey]) -> None:
-    """Sort by the last key first: sorting keeps the order of equal hits."""
+    """Sort the hits. It sorts by the last key first, since sorting keeps the order of equal hits."""
     hits.sort(key=lambda hit: (hit.index, hit.row))
     if not sort:
         hits.sort(key=lambda hit: hit.score, reverse=True)
@@ -176,7 +176,7 @@ def _sortable(position: int, hit: _Hit) -> tuple[bool, Any]:
 
 
 def _kept(evaluations: Sequence[Evaluation], key: SortKey, value: clauses.Scalar | None) -> str | int | float | None:
-    """A sort value that a search continues behind, in the form of the hits' values."""
+    """A sort value of `search_after`, in the form of the hits' values."""
     if value is None or key.field in ("_score", "_doc", "_id"):
         return value
     for evaluation in evaluations:
@@ -185,10 +185,10 @@ def _kept(evaluations: Sequence[Evaluation], key: SortKey, value: clauses.Scalar
     return value
 
 
-def _is_behind(
+def _is_after(
     keys: Sequence[str | int | float | None], after: Sequence[str | int | float | None], sort: Sequence[SortKey]
 ) -> bool:
-    """Whether a hit with these sort values comes behind one with those of `after`, and not beside it."""
+    """Whether a hit with these sort values comes after a hit with those of `after`; equal ones do not."""
     for value, other, key in zip(keys, after, sort, strict=True):
         if (value is None) != (other is None):
             return (value is None) != key.missing_first

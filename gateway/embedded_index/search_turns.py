@@ -1,8 +1,9 @@
 """Lets the searches of several callers share one processor: each works for a slice of steps, then another one does.
 
 Below: the standard library. Above: budget's users, which call `rest` between their steps. Searches run in threads, one
-at a time, so that the event loop has one rival for the interpreter and not many. Of each caller one search is under
-way, its others wait: however many it sends, another caller's search waits for a slice of each caller and for no more.
+at a time, so that the event loop shares the interpreter with one thread and not with many. One search of each caller is
+under way; its other searches wait. So another caller's search waits for one slice of each caller, however many searches
+one caller sends.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SEARCHERS = 4
 
 
 class SearchAbandonedError(Exception):
-    """Whoever asked has left."""
+    """The caller of the search was cancelled."""
 
 
 class SearchTurns:
@@ -34,12 +35,14 @@ class SearchTurns:
         self._searchers = searchers
         self._threads = ThreadPoolExecutor(searchers, thread_name_prefix=name)
         self._free = asyncio.Semaphore(searchers)
-        self._gate = asyncio.Lock()  # whoever has it is the next to begin
-        self._queues: dict[str, tuple[asyncio.Lock, int]] = {}  # of each owner, with how many are in it
+        self._gate = asyncio.Lock()  # its holder is the next search to begin
+        self._queues: dict[str, tuple[asyncio.Lock, int]] = {}  # by owner: its lock, and how many searches use it
         self._processor = _Processor()
 
     async def run(self, owner: str, work: Callable[[Rest], Result]) -> Result:
-        """What `work` gives, in a thread, once it is the owner's turn. `work` calls what it gets after each slice."""
+        """Do `work` in a thread, once it is the owner's turn; gives its result. `work` calls its argument after each
+        slice.
+        """
         async with self._queue(owner):
             async with self._gate:
                 await self._free.acquire()
@@ -49,7 +52,7 @@ class SearchTurns:
                 self._free.release()
 
     async def run_alone(self, work: Callable[[], Result]) -> Result:
-        """What `work` gives, in a thread, while no search is under way."""
+        """Do `work` in a thread while no search is under way; gives its result."""
         async with self._gate:
             taken = 0
             try:
@@ -62,7 +65,7 @@ class SearchTurns:
                     self._free.release()
 
     def close(self) -> None:
-        """End the threads, after what is under way. It blocks."""
+        """End the threads, after the searches that are under way. Blocks."""
         self._threads.shutdown()
 
     @asynccontextmanager
@@ -94,13 +97,13 @@ class SearchTurns:
             return await asyncio.shield(job)
         except asyncio.CancelledError:
             left.set()
-            await asyncio.wait([job])  # else the next search of this caller would take another caller's thread
-            job.cancelled() or job.exception()  # nobody else asks
+            await asyncio.wait([job])  # otherwise the caller's next search would take another caller's thread
+            job.cancelled() or job.exception()  # marks it as seen: nobody else does
             raise
 
 
 class _Processor:
-    """Is held by one thread at a time, and goes to those that wait in the order in which they came."""
+    """A lock that waiting threads get in the order in which they came."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

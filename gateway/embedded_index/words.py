@@ -22,7 +22,7 @@ Scores: TypeAlias = dict[int, float]
 """What a clause found: the documents' row numbers with their scores."""
 
 _K1, _B = 1.2, 0.75
-_BEHIND_ALL = "\U0010ffff"  # sorts after every other character in SQLite
+_AFTER_ALL = "\U0010ffff"  # sorts after every other character in SQLite
 _MAX_LOOKUPS = 10_000
 _MAX_FUZZY_WORDS = 256
 _ROWS_PER_STEP = 2
@@ -31,12 +31,12 @@ _LENGTHS = "SELECT count(*), ifnull(sum(number), 0) FROM field_values WHERE fiel
 
 @dataclass(slots=True)
 class Work:
-    """Counts the look-ups of one search, and caches what several clauses need: a few clauses may have many words in
-    many fields.
+    """Counts the look-ups of one search, and caches the values that several clauses use: a few clauses may have many
+    words in many fields.
 
-    `now` is when it began, in Unix seconds, for dates that are reckoned from it. `fields` maps each path to the ids of
-    its fields, one for each index that has it. Word frequencies and text lengths
-    are counted over all searched indices, so that scores from different indices are comparable.
+    `now` is the begin of the search in Unix seconds, for relative dates. `fields` maps each path to the ids of its
+    fields, one for each index that has it. Word frequencies and text lengths are counted over all searched indices, so
+    that scores from different indices are comparable.
     """
 
     database: sqlite3.Connection
@@ -78,7 +78,7 @@ class Work:
         if key not in self._weights:
             if is_prefix:
                 counted = "SELECT count(DISTINCT document), 0 FROM words WHERE field = ? AND word >= ? AND word <= ?"
-                found, _ = self._sum(counted, path, word, word + _BEHIND_ALL)
+                found, _ = self._sum(counted, path, word, word + _AFTER_ALL)
             else:
                 found, _ = self._sum("SELECT count(*), 0 FROM words WHERE field = ? AND word = ?", path, word)
             self._weights[key] = math.log(1 + (self.lengths(path)[0] - found + 0.5) / (found + 0.5))
@@ -91,7 +91,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of one text field of one index: `number` is the field's id, `path` what it is called."""
+    """The words of one text field of one index. `number` is the field's id."""
 
     number: int
     path: str
@@ -144,7 +144,7 @@ class Words:
         if begin:
             if self.number in known:
                 return [word for word in known[self.number] if word.startswith(begin)]
-            return self._read("DISTINCT word", "word >= ? AND word <= ?", (begin, begin + _BEHIND_ALL))
+            return self._read("DISTINCT word", "word >= ? AND word <= ?", (begin, begin + _AFTER_ALL))
         if self.number not in known:
             known[self.number] = self._read("DISTINCT word", "TRUE", ())
         return known[self.number]
@@ -158,7 +158,7 @@ class Words:
         return [value for (value,) in rows]
 
     def _norm(self) -> tuple[float, float]:
-        """What BM25's denominator has besides the word's frequency: a constant, and a factor of the text's length."""
+        """BM25's denominator without the word's frequency: a constant, and a factor for the text's length."""
         _, average = self.work.lengths(self.path)
         return _K1 * (1 - _B), _K1 * _B / average if average else 0.0
 
@@ -175,7 +175,7 @@ class Words:
     def _places(self, word: str, *, is_prefix: bool, lengths: dict[int, int]) -> dict[int, bytes]:
         """The packed positions of the word by document. `lengths` gets the number of words of each document."""
         self.work.look_up()
-        end = word + _BEHIND_ALL if is_prefix else word
+        end = word + _AFTER_ALL if is_prefix else word
         rows = self.work.database.execute(
             "SELECT document, length, positions FROM words WHERE field = ? AND word >= ? AND word <= ?",
             (self.number, word, end),
@@ -189,7 +189,7 @@ class Words:
 
 
 def _occurrences(places: Sequence[bytes]) -> int:
-    """How often the words follow each other."""
+    """How often the words occur one directly after the other."""
     first, *others = places
     if all(len(each) == POSITION_BYTES for each in places):
         place = int.from_bytes(first, "little")

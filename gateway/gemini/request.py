@@ -44,12 +44,12 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
+from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
 from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
-from gateway.wishes.generation import NO_OPTIONS, OneTool, ToolChoice
 
 # Gemini 3 refuses a call of the current turn without a signature, except with this one, which says that another model
 # made the call: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs

@@ -2,8 +2,8 @@
 
 merging         merges a client's history with the stored one
 recognition     finds the stored messages in a history without their ids
-model_view      the messages as a model may be shown them
-versions        whether a history goes on with its version or makes another
+model_view      the messages in the form that every provider accepts
+versions        whether a history continues its version or makes a new one
 context_limits  makes a history fit a model's context
-cache           keeps the last request's results for the next one
+cache           keeps the last request's results for the next request
 """

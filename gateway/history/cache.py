@@ -1,5 +1,5 @@
-"""Keeps what the last request computed from a thread's history, so that the next one pays only for what is new: merging
-and viewing 2,000 messages take 0.02 ms instead of 0.4 ms.
+"""Keeps the results that the last request computed from a thread's history, so that the next one computes only the new
+part: merging and viewing 2,000 messages take 0.02 ms instead of 0.4 ms.
 
 Below: merging and model_view; every function here gives the same result as theirs. If the messages continue those of
 the last request, it extends the last result; otherwise it starts anew. Without a cache the plain functions are called.
@@ -23,13 +23,13 @@ from gateway.messages import Message, TextBlock, ToolCall
 
 Messages = tuple[Message, ...]
 
-# How many parts are dropped in search of a beginning that still fits.
+# How many of the last parts are dropped at most until the remaining ones fit.
 _MOST_FORGOTTEN = 4
 _MOST_PARTS = 64
 
 
 class OwnCall(NamedTuple):
-    """A call that this server's model made."""
+    """A call of this server's model. `turn_id` names the model's response that made it."""
 
     turn_id: str
     name: str
@@ -47,7 +47,7 @@ def own_calls(messages: Iterable[Message]) -> dict[str, OwnCall]:
 
 
 def turns_of(calls: Mapping[str, OwnCall]) -> dict[str, str]:
-    """The calls' turns, by call id."""
+    """The calls' turn ids, by call id."""
     return {call_id: call.turn_id for call_id, call in calls.items()}
 
 
@@ -56,8 +56,8 @@ def turns_of(calls: Mapping[str, OwnCall]) -> dict[str, str]:
 class SettledView:
     """The beginning of a model view, up to a user message, which stays the same from run to run.
 
-    `forms` is for providers: what they compute from the messages, under keys of their own, each with the count of
-    messages that it covers. A longer view that begins with this one has the same `forms`.
+    `forms` is for providers: the values that they compute from the messages, under keys of their own, each with the
+    number of messages that it covers. A longer view that begins with this one has the same `forms`.
     """
 
     messages: Messages
@@ -68,7 +68,7 @@ class HistoryCache:
     """One per thread and process. It may be dropped at any time, and may be called with any history."""
 
     def __init__(self) -> None:
-        # Every run asks one, and most have nothing to tell it.
+        # Empty values are shared: every run has a cache, and most store nothing in it.
         self._merged = _NOTHING_MERGED
         self._view = _NOTHING_SEEN
         self._digested: tuple[Messages, Any, bool] = ((), None, False)
@@ -85,11 +85,11 @@ class HistoryCache:
         return merged
 
     def own_calls(self, messages: Messages) -> Mapping[str, OwnCall]:
-        """As the function of that name."""
+        """As the function `own_calls`."""
         before = self._merged
-        if before.merged and (rest := before.behind(messages)) is not None:
+        if before.merged and (rest := before.rest_of(messages)) is not None:
             return {**before.own_calls, **own_calls(rest)} if rest else before.own_calls
-        known, calls = self._asked  # a recognised history is not merged here, and a run asks several times
+        known, calls = self._asked  # a recognised history is not merged here, and a run calls this several times
         if messages[: len(known)] != known:
             known, calls = (), {}
         if new := own_calls(messages[len(known) :]):
@@ -100,12 +100,12 @@ class HistoryCache:
     def ids(self, messages: Messages) -> Container[str]:
         """The messages' ids."""
         before = self._merged
-        if (rest := before.behind(messages)) is None:
+        if (rest := before.rest_of(messages)) is None:
             return {message.id for message in messages}
         return before.merged_ids.union([message.id for message in rest])
 
     def may_claim(self, stored: Messages, sent: Messages, calls: Container[str]) -> bool:
-        """Whether a tool message in `sent` that is not in `stored` as this server's own may answer one of the calls."""
+        """Whether `sent` may have a result for one of the calls that is not this server's own in `stored`."""
         before = self._merged
         if not before.fits(stored, sent):
             return True
@@ -119,7 +119,7 @@ class HistoryCache:
 
     def view(self, messages: Messages, waiting: Collection[str] = ()) -> tuple[Messages, SettledView | None]:
         """As `history.model_view`, and its settled part: None if there is none."""
-        if waiting:  # what it shows of these calls does not stay
+        if waiting:  # the results that it shows for these calls will change
             return model_view(messages, waiting), None
         seen = self._view
         if messages[: len(seen.messages)] != seen.messages:
@@ -143,7 +143,7 @@ class HistoryCache:
         not count.
 
         Raises:
-            TypeError: the encoder cannot take one of them.
+            TypeError: the encoder refuses a message.
         """
         digested, hasher, without_ids = self._digested
         if not digested or without_ids != anonymous or messages[: len(digested)] != digested:
@@ -164,8 +164,8 @@ class HistoryCache:
 
 
 def digest_rows(messages: Iterable[Message], *, anonymous: bool = False) -> list[tuple[str | None, str, object]]:
-    """What distinguishes two requests' messages: ids, unless they are `anonymous`, roles and contents."""
-    # Text alone where there is nothing else, as nearly always: the encoder takes a tenth of the time.
+    """The parts of messages that distinguish two requests: ids (unless `anonymous`), roles and contents."""
+    # A message that is one text, as nearly always, gives only the text: the encoder takes a tenth of the time.
     return [
         (
             None if anonymous else message.id,
@@ -182,10 +182,9 @@ def digest_rows(messages: Iterable[Message], *, anonymous: bool = False) -> list
 
 
 class _Part(NamedTuple):
-    """A stretch of what was sent, and of the merged thread. No id, turn or call is in two parts.
+    """Consecutive messages that were sent, and their part of the merged thread. No id, turn or call is in two parts.
 
-    `given_results`: the calls that the client's own tool messages answer. `answered`: the calls that have a result of
-    this server.
+    `given_results`: the calls with a result from the client. `answered`: the calls with a result of this server.
     """
 
     sent: Messages
@@ -200,8 +199,8 @@ class _Part(NamedTuple):
 class _Merged:
     """The messages that a client sent, and the thread that they were merged into, in parts.
 
-    Merging this thread with these messages gives this thread again. That stays true with more messages on either side,
-    if they have no id, turn or call in common with these.
+    Merging this thread with these messages gives this thread again. That stays true with more messages in both, if
+    those have no id, turn or call in common with these.
     """
 
     def __init__(self) -> None:
@@ -215,22 +214,22 @@ class _Merged:
         self.own_calls: dict[str, OwnCall] = {}
 
     def fits(self, stored: Messages, sent: Messages) -> bool:
-        """Whether both begin with the known messages; drops the last known parts if that makes them fit."""
+        """Whether both begin with the messages of the parts; drops the last parts if the remaining ones then fit."""
         for _ in range(_MOST_FORGOTTEN):
             if sent[: len(self.sent)] == self.sent and stored[: len(self.merged)] == self.merged:
                 return bool(self._parts)
             self._forget_last()
         return False
 
-    def behind(self, messages: Messages) -> Messages | None:
-        """The messages after the known thread; None if they do not begin with it."""
+    def rest_of(self, messages: Messages) -> Messages | None:
+        """The messages after the merged thread; None if they do not begin with it."""
         if messages is self.merged:
             return ()
         return messages[len(self.merged) :] if messages[: len(self.merged)] == self.merged else None
 
     def go_on(self, produced: Messages, sent: Messages) -> bool:
-        """Add messages that were sent after the known ones, to a thread to which `produced` was added. False:
-        everything has to be merged again, because they may share something with the known messages.
+        """Add messages that were sent after those of the parts, to a thread to which `produced` was added. False:
+        everything must be merged again, because they may share an id, turn or call with the parts.
         """
         fresh = {message.id for message in produced}
         if len(fresh) < len(produced) or not fresh.isdisjoint(self.merged_ids):
@@ -253,7 +252,7 @@ class _Merged:
         return self._add_part(sent[last:], merged[split:]) if split else self._add_part(sent, merged)
 
     def _add_part(self, sent: Messages, merged: Messages) -> bool:
-        """False: a sent message is not in the thread, or is there twice, so it has to be merged again each time."""
+        """Add the part. False: a sent message is not in the thread, or is there twice; each request merges anew."""
         part = _part(sent, merged)
         sent_ids = {message.id for message in sent}
         if (
@@ -345,7 +344,7 @@ class _View:
         return True
 
     def is_apart(self, messages: Messages) -> bool:
-        """Whether no call or turn of these is in the earlier messages: then their view is computed alone."""
+        """Whether no call or turn of these is in the earlier messages, so that their view can be computed alone."""
         if not self.messages:
             return True
         calls, turns = _calls_and_turns(messages)

@@ -1,19 +1,19 @@
 """Makes a history fit a model's context; a call and its result are never separated.
 
-Below: messages. Above: the calls of models. All functions are pure. They take and give model views (model_view); the
-thread keeps everything: only one request grows shorter.
+Below: messages. Above: the calls of models. All functions are pure. They take and give model views (model_view). The
+thread keeps everything; only the request to the model becomes shorter.
 
-A view is divided into groups: an answer with its results, or any other message. Whole groups are left out, oldest
-first. System and developer messages stay in their place, and so does the last user message.
+A view is divided into groups: an answer (a response of the model) with its tool results, or any other message. Whole
+groups are left out, oldest first. System and developer messages stay in their place, and so does the last user message.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from gateway.lru import LruCache
 from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult
 
 logger = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ BYTES_PER_TOKEN = 3.5
 TOKENS_PER_MEDIUM = 1_500
 TOKENS_PER_MESSAGE = 4
 
-# What stays of a tool result that is cut, in characters, and the length below which cutting gains nothing.
+# How many characters of a cut tool result stay, and how many it must have beyond that to be cut.
 TRIMMED_RESULT_CHARACTERS = 800
 _LEAST_GAIN = 200
 
@@ -32,9 +32,9 @@ MOST_REMEMBERED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class HistoryLimits:
-    """How much of a thread a model is shown. None: all of it. Tokens are estimated.
+    """How much of a thread a model gets. None: all of it. Tokens are estimated.
 
-    `max_earlier`: how many messages before the last question, the loop's own not counted.
+    `max_earlier`: how many messages before the last question, without those of the loop itself.
     """
 
     max_messages: int | None = None
@@ -53,8 +53,8 @@ def estimated_tokens(message: Message) -> int:
 def limited(view: Sequence[Message], limits: HistoryLimits) -> tuple[Message, ...]:
     """The newest groups that keep within the limits.
 
-    What always stays counts too, and stays even if it alone exceeds the limit: the provider decides whether that is too
-    much.
+    Messages that always stay count too. They stay even if they alone exceed the limit: then the provider decides
+    whether they are too much.
     """
     if limits.max_earlier is not None:
         view = _with_earlier(view, limits.max_earlier)
@@ -243,12 +243,14 @@ def _is_shown(block: ContentBlock) -> bool:
     return not isinstance(block, ReasoningBlock | ToolCall | ToolResult)
 
 
-# --- what fitted before -----------------------------------------------------------------------------------------------
+# --- earlier fits -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How a thread was made to fit: results cut, and its first `count` messages (with that digest) summarised."""
+    """How a thread was made to fit. `trims`: results were cut. The first `count` messages, which have this digest, were
+    summarised.
+    """
 
     trims: bool = False
     count: int = 0
@@ -256,17 +258,8 @@ class Fit:
     summary: str = ""
 
 
-class FitCache:
+class FitCache(LruCache[tuple[str, str], Fit]):
     """The fits of one agent's threads, the latest `MOST_REMEMBERED` of them."""
 
     def __init__(self) -> None:
-        self._fits: OrderedDict[tuple[str, str], Fit] = OrderedDict()
-
-    def get(self, thread: tuple[str, str]) -> Fit | None:
-        return self._fits.get(thread)
-
-    def keep(self, thread: tuple[str, str], fit: Fit) -> None:
-        self._fits[thread] = fit
-        self._fits.move_to_end(thread)
-        if len(self._fits) > MOST_REMEMBERED:
-            self._fits.popitem(last=False)
+        super().__init__(MOST_REMEMBERED)

@@ -1,6 +1,7 @@
-"""Merges a client's history into a thread: who wins where client and server have different messages.
+"""Merges a client's history into a thread, and decides between different messages of the client and the server.
 
-Below: messages. Above: intake, the cache. All functions are pure.
+Below: messages. Above: intake, the cache. All functions are pure. An answer is a response of this server's model: the
+messages of one turn id.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gateway.wire.log_counts import counted
 
 logger = logging.getLogger(__name__)
 
-# How many messages are compared at once: a tenth of the time of one by one.
+# How many messages are compared at once, which takes a tenth of the time of single comparisons.
 _PREFIX_STEPS = (512, 32, 1)
 
 
@@ -68,26 +69,26 @@ def unseen_messages(stored: Sequence[Message], seen: str | None, sent: Sequence[
 
 
 def with_unseen(stored: Sequence[Message], sent: Sequence[Message], unseen: Unseen) -> tuple[Message, ...]:
-    """What was sent with the unseen messages inserted: after the messages that the thread has, before the new ones."""
+    """The sent messages with the unseen ones inserted: after those that the thread has, before the new ones."""
     place = _place_of(sent, {message.id for message in stored}) + 1
     return (*sent[:place], *unseen.messages, *sent[place:])
 
 
 def _place_of(messages: Sequence[Message], ids: Container[str | None]) -> int:
-    """Where the last message with one of these ids stands; -1 where none has."""
+    """The place of the last message with one of these ids; -1 if there is none."""
     return next((place for place in reversed(range(len(messages))) if messages[place].id in ids), -1)
 
 
 def merge_history(
     stored: Sequence[Message], sent: Sequence[Message], answered_before: Collection[str] = frozenset()
 ) -> tuple[Message, ...]:
-    """The thread after a client sent its history as a whole.
+    """The thread after a client sent its whole history.
 
-    Messages of this server's models and tools keep the server's content, by id; others keep their metadata where the
-    client sends none. What the client left out leaves the thread, except the reasoning, the media and the tool results
-    of an answer that is partly kept (clients drop these, and providers refuse an answer without them), and an answer of
-    media alone that something follows. A client's result for a call that the server answered is dropped;
-    `answered_before` are calls that the server answered in messages outside `stored`.
+    Messages of this server's models and tools are found by their ids and keep the server's content. Other messages keep
+    their metadata if the client sends none. A message that the client left out is removed, with two exceptions: the
+    reasoning, the media and the tool results of an answer that is partly kept (clients drop these, and providers refuse
+    an answer without them), and an answer of media alone that is not the last. A client's result is dropped if its call
+    has a result of the server; `answered_before` are such calls whose results are in messages outside `stored`.
     """
     if not stored and not answered_before:
         return tuple(_words(sent).values())
@@ -116,7 +117,7 @@ def merge_history(
             dropped.append(result.call_id)
         else:
             if earlier is not None and earlier.metadata is not None and word.metadata is None:
-                word = replace(word, metadata=earlier.metadata)  # clients leave out what they do not know
+                word = replace(word, metadata=earlier.metadata)  # clients leave out metadata that they do not know
             # The stored object in place of an equal one: identity makes unchanged messages cheap to recognise.
             same = earlier is not None and (earlier is word or earlier == word)
             merged.append(earlier if same else word)  # type: ignore[arg-type]  # the same is not None
@@ -128,7 +129,7 @@ def merge_history(
 
 
 def merge_recognised(stored: tuple[Message, ...], sent: tuple[Message, ...]) -> tuple[Message, ...]:
-    """As `merge_history`, for messages that were recognised: where these begin with the thread, it goes on as it is."""
+    """As `merge_history`, for recognised messages. If they begin with the whole thread, the rest is only appended."""
     if sent[: len(stored)] == stored:
         return append_history(stored, sent[len(stored) :])
     return merge_history(stored, sent)
@@ -153,9 +154,9 @@ def append_history(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[
 def with_first_results(
     stored: Sequence[Message], sent: tuple[Message, ...], calls: Container[str], ids: Container[str]
 ) -> tuple[tuple[Message, ...], list[str]]:
-    """What was sent, in which the first result of each of the `calls` that a client gave counts, and the calls of those
-    that were left out. A further one gives way to the first where that was not sent. `ids` are those of the stored
-    messages: other words under one of them are an edit.
+    """The sent messages with only the client's first result for each of the `calls`, and the calls of the results that
+    were left out. If the first result is stored and was not sent, it takes the place of the further one. `ids` are
+    those of the stored messages: a result under one of them is an edit, and stays.
     """
     further = [each for each in sent if each.role == "tool" and each.id not in ids and _answers_one(each, calls)]
     if not further:
@@ -169,7 +170,7 @@ def with_first_results(
             kept.append(message)
             continue
         earlier = first.setdefault(result.call_id, message)
-        if earlier is message or earlier.turn_id is not None:  # a result of the server's is not the client's to give
+        if earlier is message or earlier.turn_id is not None:  # merging drops a client's result for the server's call
             kept.append(message)
             continue
         left_out.append(result.call_id)
@@ -186,7 +187,7 @@ def _answers_one(message: Message, calls: Container[str]) -> bool:
 
 
 def unchanged_prefix(stored: tuple[Message, ...], now: tuple[Message, ...]) -> int:
-    """How many leading messages of the two are the same."""
+    """How many messages at the beginning of both are the same."""
     count = 0
     for step in _PREFIX_STEPS:
         while count < len(stored) and stored[count : count + step] == now[count : count + step]:
@@ -195,7 +196,7 @@ def unchanged_prefix(stored: tuple[Message, ...], now: tuple[Message, ...]) -> i
 
 
 def _kept_of(turn: Sequence[Message], sent: Container[str]) -> list[Message]:
-    """The kept part of an answer of several messages of which the client sent some."""
+    """The messages that stay of an answer with several messages, of which the client sent some."""
     kept = [message for message in turn if message.id in sent]
     said = [message for message in turn if message.role == "assistant" and not message.is_medium]
     if len(kept) == len(turn) or (said and not any(message.role == "assistant" for message in kept)):
@@ -214,9 +215,9 @@ def _kept_of(turn: Sequence[Message], sent: Container[str]) -> list[Message]:
 def _with_media(
     merged: list[Message], stored: Sequence[Message], unsent: Mapping[str, Sequence[Message]]
 ) -> list[Message]:
-    """`merged` with those of the unsent answers that are media alone, each behind the message that it stood behind.
+    """`merged` with the unsent answers that are media alone, each after the message that it followed.
 
-    Where that one is gone, or the last, the answer is gone too: it is wanted anew.
+    If that message is gone or is now the last one, the answer is left out: the client wants a new one.
     """
     silent = {
         turn_id
@@ -240,8 +241,8 @@ def _with_media(
 
 
 def _words(sent: Sequence[Message], known: Mapping[str, Message] = {}) -> dict[str, Message]:
-    """A client's own messages by id: the last of an id counts, and none is this server's answer, unless it is `known`
-    itself.
+    """The client's messages by id; of two with the same id, the last counts. A turn id is removed from them, unless the
+    message is the stored one in `known`.
     """
     words = {message.id: message for message in sent}
     if len(words) < len(sent):

@@ -1,6 +1,7 @@
-"""The messages of a thread as a model may be shown them, and the open calls of its last answer.
+"""The messages of a thread in the form that every provider accepts, and the open calls of the last answer.
 
-Below: messages. Above: the loop, and intake. All functions are pure.
+Below: messages. Above: the loop, and intake. All functions are pure. An answer is a response of a model: the messages
+of one turn id, or consecutive assistant messages from the client.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def model_view(messages: Sequence[Message], waiting: Collection[str] = ()) -> tu
 
 
 def _is_plain_talk(messages: Sequence[Message]) -> bool:
-    """Whether the messages are their own view: only text, and no two consecutive or split answers."""
+    """Whether the messages need no change: only text, and no answers that are consecutive or split."""
     turns: set[str] = set()
     after_answer = False
     for message in messages:
@@ -100,7 +101,7 @@ def _is_plain_talk(messages: Sequence[Message]) -> bool:
 
 
 def _own_role(message: Message) -> str:
-    """The role that no provider knows in which a user message came; empty for any other message.
+    """The client's own role for a user message, which no provider knows; empty for any other message.
 
     Messages keep it in their metadata, so that every protocol can show it.
     """
@@ -109,7 +110,7 @@ def _own_role(message: Message) -> str:
 
 
 def _in_own_role(message: Message) -> Message:
-    """The message with its role in front of its words."""
+    """The message with its own role before its text."""
     if not (role := _own_role(message)):
         return message
     first = message.content[0] if message.content else None
@@ -120,7 +121,7 @@ def _in_own_role(message: Message) -> Message:
 
 @dataclass(slots=True)
 class _Answer:
-    """The messages of one answer and their blocks that a model may see."""
+    """The messages of one answer, and those of their blocks that a model gets."""
 
     messages: list[Message]
     blocks: list[ContentBlock]
@@ -140,7 +141,9 @@ class _Answer:
 
 
 def _entries(messages: Sequence[Message]) -> list[Message | _Answer]:
-    """Messages that stand alone, and answers that are not empty: by turn_id, a client's by being consecutive."""
+    """Single messages, and answers that are not empty. An answer's messages share a turn id; a client's, which have
+    none, are consecutive.
+    """
     entries: list[Message | _Answer] = []
     turns: dict[str, _Answer] = {}
     words: _Answer | None = None
@@ -179,7 +182,7 @@ class _CallFilter:
 
     @cached_property
     def _own(self) -> set[str]:
-        """The calls in this server's answers; computed only if a client brings calls."""
+        """The calls in this server's answers; computed only if the client's messages have calls."""
         answers = [message for message in self._messages if message.turn_id is not None]
         return {call.call_id for message in answers for call in message.tool_calls}
 

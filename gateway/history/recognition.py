@@ -1,9 +1,8 @@
-"""Recognises a thread's messages in a history that a client sends again as it was shown it. Pure.
+"""Recognises a thread's messages in a history that a client copies from earlier responses. Pure.
 
-Below: messages. Above: the rooms of protocols whose clients do so. A client replays what it was shown: perhaps not the
-messages' ids, the calls of hidden tools and the reasoning. So a message is recognised by what must be the same: the
-words of users and of the assistant, and the ids of the calls of the client's tools. Everything else belongs to what
-stands around it.
+Below: messages. Above: the rooms of protocols whose clients do so. A copy may lack the messages' ids, the calls of
+hidden tools and the reasoning. So a message is recognised by its marks, which every copy has: the words of users and of
+the assistant, and the ids of the calls of the client's tools. A message without marks belongs to those around it.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ _Mark: TypeAlias = tuple[object, ...]
 
 
 class _Marks(NamedTuple):
-    """What a client must have kept of some messages, in order, and the place of the message that each belongs to.
-    `bound`: the marks that are only recognised with the one before them, for the order of both was changed.
+    """The marks of some messages, in order, and for each mark the place of its message. `bound`: marks that are
+    recognised only together with the one before them, because both were sorted.
     """
 
     marks: list[_Mark]
@@ -34,11 +33,12 @@ def common_beginning(
     *,
     backend_calls: tuple[str, ...] = (),
 ) -> tuple[int, int]:
-    """How many of the thread's messages are recognised, and for how many of the sent ones they stand. What is before
-    `start` is recognised already, ends with a person's message, and shares no call with the rest. `backend_calls` begin
-    ids that stand for calls of the gateway's own in what is sent alone.
+    """How many of the thread's messages are recognised, and how many of the sent ones are their copies.
+
+    `start` counts the messages of both that are recognised already; they end with a person's message, and share no call
+    with the rest. `backend_calls` are prefixes of ids that only sent messages have, for calls of the gateway's own.
     """
-    known, new = start[0] - 1, start[1] - 1  # that message says where the rest begins
+    known, new = start[0] - 1, start[1] - 1  # the person's message is compared again: the rest begins after it
     if known < 0 or new < 0:
         return _common_beginning(stored, sent, backend_calls)
     end, rest = _common_beginning(stored[known:], sent[new:], backend_calls)
@@ -50,23 +50,23 @@ def _common_beginning(
 ) -> tuple[int, int]:
     shown = _shown_calls(stored, sent, backend_calls)
     replayed = {call.call_id for message in sent for call in message.tool_calls} & shown
-    kept, told = _marks(stored, replayed, shown), _marks(sent, replayed, shown)
-    same = _same(kept, told)
-    if same == len(kept.marks):
+    stored_marks, sent_marks = _marks(stored, replayed, shown), _marks(sent, replayed, shown)
+    same = _same(stored_marks, sent_marks)
+    if same == len(stored_marks.marks):
         end = len(stored)
     elif same == 0:
         end = 0
     else:
-        end = _end_of_answer(stored, kept.places[same - 1], kept.places[same])
-    rest = told.places[same - 1] + 1 if same else 0
+        end = _end_of_answer(stored, stored_marks.places[same - 1], stored_marks.places[same])
+    rest = sent_marks.places[same - 1] + 1 if same else 0
     if end == len(stored) or (end and _is_users(stored[end])):
-        rest = _behind_copies(sent, rest, told.places[same] if same < len(told.places) else len(sent))
+        rest = _after_copies(sent, rest, sent_marks.places[same] if same < len(sent_marks.places) else len(sent))
     return end, rest
 
 
 def _shown_calls(stored: Sequence[Message], sent: Sequence[Message], backend_calls: tuple[str, ...]) -> set[str]:
-    """The calls that the client sends again, or whose outputs it sends, but for those that the gateway answered: a
-    client may replay these in one form or another, or not at all.
+    """The calls that the client sends again, or whose outputs it sends, except those with a result of the gateway: a
+    client may copy these in several forms, or not at all.
     """
     sent_calls = (call.call_id for message in sent for call in message.tool_calls)
     shown = {call_id for call_id in sent_calls if not call_id.startswith(backend_calls)}
@@ -93,7 +93,7 @@ def _marks(messages: Sequence[Message], replayed: set[str], shown: Container[str
 
 
 def _in_one_order(marks: list[_Mark], places: list[int]) -> _Marks:
-    """The marks, with those of calls that follow each other sorted: a client may be shown them in another order."""
+    """The marks, with consecutive calls sorted: a client may have received them in another order."""
     ordered: list[_Mark] = []
     bound: set[int] = set()
     for are_calls, group in groupby(marks, _is_call):
@@ -110,7 +110,7 @@ def _is_call(mark: _Mark) -> bool:
 
 
 def _marks_of(message: Message, replayed: set[str], shown: Container[str]) -> Sequence[_Mark]:
-    """`replayed`: the calls that the client sends again. Its outputs may come without them."""
+    """The message's marks. `replayed`: the calls that the client sends again; outputs may come without their calls."""
     role, content = message.role, message.content
     if role == "assistant":
         if len(content) == 1 and type(block := content[0]) is TextBlock:
@@ -125,14 +125,14 @@ def _marks_of(message: Message, replayed: set[str], shown: Container[str]) -> Se
     return ((role, content),)
 
 
-def _same(kept: _Marks, told: _Marks) -> int:
-    """How many leading marks are the same, without a part of a message."""
+def _same(stored_marks: _Marks, sent_marks: _Marks) -> int:
+    """How many marks at the beginning of both are the same; of each message all count or none."""
     same = 0
-    for one, other in zip(kept.marks, told.marks, strict=False):
+    for one, other in zip(stored_marks.marks, sent_marks.marks, strict=False):
         if one != other:
             break
         same += 1
-    while same and (_splits(kept, same) or _splits(told, same)):
+    while same and (_splits(stored_marks, same) or _splits(sent_marks, same)):
         same -= 1
     return same
 
@@ -142,8 +142,8 @@ def _splits(of: _Marks, same: int) -> bool:
 
 
 def _end_of_answer(stored: Sequence[Message], last: int, following: int) -> int:
-    """Where the messages end that belong to those up to `last`, if the client has something else in place of those from
-    `following` on.
+    """The end of the stored messages that belong to those up to `last`, if the client sent others in place of those
+    from `following` on.
     """
     if _is_users(stored[following]):
         return following
@@ -158,8 +158,8 @@ def _is_users(message: Message) -> bool:
     return message.role not in ("assistant", "reasoning", "tool")
 
 
-def _behind_copies(sent: Sequence[Message], start: int, end: int) -> int:
-    """The place behind messages that are copies of what the thread has behind the last recognised one."""
+def _after_copies(sent: Sequence[Message], start: int, end: int) -> int:
+    """The place after the copies of thread messages that follow the last recognised one."""
     while start < end and (sent[start].role in ("reasoning", "tool", "assistant")):
         start += 1
     return start

@@ -1,19 +1,21 @@
-"""What a request's history makes of the version of a thread that it goes on from: more of it, less of it, or another.
+"""Compares a request's history with the version of the thread that it continues: is it longer, shorter, or another one?
 
-Below: messages. Above: intake, which decides by it; the store, which keeps what stays once for all versions. Pure.
+Below: messages. Above: intake, which decides by it; the store, which keeps messages that stay once for all versions.
+Pure.
 
 A thread's messages before a run and with its input differ in one of these ways:
 
-- Nothing that was said is missing: the version goes on. What the client's program says to the model (`system` and
+- No message of the conversation is missing: the version goes on. The program's messages to the model (`system` and
   `developer`) may have changed, as may names and metadata, and clients that give no ids may have sent the same words
   under other ids.
-- Messages are missing at the beginning alone: a shorter history. It makes a version. Where it goes on from a version
-  that was itself made so, that version goes on: what it does not show any more stays in it.
-- Any other message is missing or has other words: an edit, or an answer that is wanted anew. It makes a version.
+- Messages are missing only at the beginning: a shorter history. It makes a new version. But if the version was itself
+  made so, it goes on, and keeps the messages that it no longer shows.
+- Any other message is missing or has other words: somebody edited it, or wants a new response of the model. It makes a
+  new version.
 
-A client may send nothing that the thread has: either it sends only what is new, or somebody edited the first message
-under another id. As long as the version shows one question with its answer, that is a shorter history. If it shows
-more, the client has sent more before, and it is an edit.
+A client may send no message that the thread has: either it sends only new messages, or somebody edited the first
+message under another id. As long as the version shows one question with the model's response, that counts as a shorter
+history. If it shows more, the client has sent more before, and it counts as an edit.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ from gateway.history.merging import unchanged_prefix
 from gateway.messages import Message, Role
 
 _OF_PROGRAMS = frozenset(["system", "developer"])
-# What clients leave out of an answer without meaning it.
+# The roles of messages that clients leave out of a response of the model, without wanting an edit.
 _BESIDE_WORDS = frozenset(["reasoning", "tool"])
 
 
 class Stretch(NamedTuple):
-    """`length` messages from number `at` on are those that were stored from number `stored` on."""
+    """The `length` messages from number `at` on are the stored ones from number `stored` on."""
 
     at: int
     stored: int
@@ -41,7 +43,7 @@ class Stretch(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Message number `at` has the id of the one that was stored as number `stored`, and is not the same."""
+    """Message number `at` has the id of stored message number `stored`, but differs from it."""
 
     at: int
     stored: int
@@ -49,11 +51,11 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What is left of the stored messages behind the first ones.
+    """The changes to the stored messages after the first `keep` ones.
 
-    `stays` are in the order of `at`. `hides` are the numbers of those that stay in the version too, before what it
-    shows. `from_message`: where this makes a version, the last message that it begins with as its parent has it.
-    `changes` are those that are another now.
+    `stays` are in the order of `at`. `hides` are the numbers of those that the version keeps, before the shown ones,
+    and no longer shows. `from_message`: the last message that a new version has in common with its parent. `changes`
+    are the messages that differ now.
     """
 
     stays: tuple[Stretch, ...] = ()
@@ -65,9 +67,9 @@ class Rewrite:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class HistoryChange:
-    """`keep` messages at the beginning stay; `rewrite` is None where these are all.
+    """The first `keep` messages stay; `rewrite` is None if these are all stored ones.
 
-    `shortened`: the version that this makes lacks nothing but the beginning of its parent.
+    `shortened`: the new version lacks only the beginning of its parent.
     """
 
     keep: int
@@ -83,9 +85,9 @@ def history_change(
     shortened: bool = False,
     minted: Collection[str] = frozenset(),
 ) -> HistoryChange:
-    """How `now` differs from what is `stored`, in a version that may be `shortened`.
+    """How the messages `now` differ from the `stored` ones of a version, which may be `shortened`.
 
-    `minted` as AgentInput.minted_ids.
+    `minted`: see AgentInput.minted_ids.
     """
     keep = unchanged_prefix(stored, now)
     if keep == len(stored):
@@ -109,7 +111,7 @@ def history_change(
 
 
 def _stretches(stored: tuple[Message, ...], now: tuple[Message, ...], keep: int) -> Iterator[Stretch]:
-    """The messages from number `keep` on that are stored as they are."""
+    """The unchanged messages from number `keep` on."""
     places = {message.id: number for number, message in enumerate(stored[keep:], keep)}
     at = keep
     while at < len(now):
@@ -121,7 +123,7 @@ def _stretches(stored: tuple[Message, ...], now: tuple[Message, ...], keep: int)
 
 
 def _changes(stored: Sequence[Message], gone: Sequence[int], now: Sequence[Message]) -> Iterator[Change]:
-    """Those that are gone, and are there with other words, another name or other metadata."""
+    """The gone messages whose ids are still there, with other words, another name or other metadata."""
     places = {message.id: place for place, message in enumerate(now)}
     for number in gone:
         if (place := places.get(stored[number].id)) is not None:
@@ -131,8 +133,8 @@ def _changes(stored: Sequence[Message], gone: Sequence[int], now: Sequence[Messa
 def _sorted_out(
     stored: Sequence[Message], gone: Sequence[int], now: Sequence[Message], minted: Collection[str]
 ) -> tuple[Sequence[int], set[int]]:
-    """Of those that are gone, the numbers of those that a conversation has lost, and of those that say the same under
-    their id with another name or other metadata, or in a message without an id.
+    """Two kinds of gone messages, by number: those that the conversation has lost, and those whose words are still
+    there, under the same id with another name or other metadata, or in a message that came without an id.
     """
     by_id = {message.id: message for message in now}
     words = Counter(_words(message) for message in now if message.id in minted) if minted else Counter()
@@ -159,7 +161,7 @@ def _is_beside_words(message: Message) -> bool:
 
 
 def _is_beginning(lost: Sequence[int], stored: Sequence[Message], now: Sequence[Message], there: set[int]) -> bool:
-    """Whether what was lost stood before all that is there, and is not there with other words."""
+    """Whether the lost messages came before all that are there, and no id of theirs is there with other words."""
     ids = {message.id for message in now}
     if any(stored[number].id in ids for number in lost):
         return False
@@ -168,14 +170,14 @@ def _is_beginning(lost: Sequence[int], stored: Sequence[Message], now: Sequence[
 
 
 def _grows_in_front(now: Sequence[Message], stays: Sequence[Stretch], keep: int) -> bool:
-    """Whether something of a conversation stands before the first message that was stored."""
+    """Whether messages of the conversation come before the first stored one."""
     if keep or not stays:
         return False
     return any(message.role not in _OF_PROGRAMS for message in now[: stays[0].at])
 
 
 def _is_one_exchange(stored: Sequence[Message]) -> bool:
-    """Whether nobody has asked anything behind an answer of this server's."""
+    """Whether no user message follows a response of this server's model."""
     answered = False
     for message in stored:
         if answered and message.role == "user":

@@ -18,6 +18,7 @@ from gateway.errors import LimitError, ModelError, ModelErrorKind, limit_reached
 from gateway.events import (
     Completed,
     Custom,
+    Deltas,
     Event,
     Events,
     Incomplete,
@@ -29,7 +30,6 @@ from gateway.events import (
     Raw,
     RunFinished,
     StopReason,
-    TextDelta,
     ToolCallStarted,
     ToolReturned,
 )
@@ -37,6 +37,7 @@ from gateway.history.cache import HistoryCache, SettledView, turns_of
 from gateway.loop import AgentType, LoopContext, LoopEnvironment, ResumedRun
 from gateway.messages import Base64Source, MediaSource, Message, ToolCall, new_id
 from gateway.model import ModelRequest
+from gateway.options.generation import ToolChoice
 from gateway.transcript import RunFold
 from gateway.turns.attempts import TriedStream, stream_with_retries
 from gateway.turns.client_words import NO_WORDS, client_words, own_messages
@@ -48,7 +49,6 @@ from gateway.turns.tool_calls import CompiledSchemas
 from gateway.turns.tool_turn import ToolTurns, calls_of, open_outcome
 from gateway.usage import USAGE_EVENT, token_usage
 from gateway.wire import strict_json
-from gateway.wishes.generation import ToolChoice
 
 logger = logging.getLogger(__name__)
 
@@ -272,21 +272,16 @@ class _Run:
         Raises:
             LimitError: this batch makes the answer too large.
         """
-        transcript = self._fold.transcript
-        if len(batch) == 1 and type(event := batch[0]) is TextDelta and event.message_id == transcript.text_id:
-            text = event.text
-            self._room -= len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
-            if self._room < 0:
-                raise self._too_large()
-            transcript.text_parts.append(text)
-            return batch if self._repeated is None else self._repeated.rest(batch)
         if self._opening is not None:
             batch = [self._opening, *batch]
             self._opening = None
         if self.summary is not None:
             batch = self.summary.headed(batch)
         rare, kinds = self._follow(batch), self._fold.kinds
-        self._room -= transcript.added_bytes
+        for event in batch:
+            if isinstance(event, Deltas):
+                for text in event.texts:
+                    self._room -= len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
         if Raw in kinds or MediaGiven in kinds:
             self._room -= _passed_on_bytes(rare)
         if self._room < 0:

@@ -37,7 +37,11 @@ cluster_settings.py   the settings that hold now, and what callers set
 settings_bodies.py    the bodies of `_cluster/settings`
 tasks.py            what becomes of executions that nobody waits for
 
-Above: the protocols under `/_plugins/_ml`. Below: the words. All of it is pure, but for
+The routes, and the protocols as parts: agent_endpoints.py, execute_endpoints.py, task_endpoints.py, tool_endpoints.py,
+settings_endpoints.py, memory_endpoints.py, message_endpoints.py, container_endpoints.py and
+container_memory_endpoints.py.
+
+Above: `protocols/ml_stream.py`. Below: protocol, the words. All of it is pure, but for the routes,
 `routes.py`, `execution_start.py`, `memory_access.py`, `container_memories.py`,
 `retention_sweep.py`, `memory_reading.py` and `posted_traces.py`.
 https://docs.opensearch.org/latest/ml-commons-plugin/api/agent-apis/index/ (ml-commons 3.6 to 3.9)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from gateway.endpoints.fields import MOST_ITEMS
 from gateway.errors import InvalidRequestError
 from gateway.messages import (
     ContentBlock,
@@ -29,6 +28,7 @@ from gateway.messages import (
 from gateway.ml_commons.answers import new_document_id
 from gateway.ml_commons.content import INVALID_FORM, is_block, read_blocks, wrong
 from gateway.ml_commons.parameters import Parameters, read_parameters
+from gateway.protocol.fields import MOST_ITEMS
 
 logger = logging.getLogger(__name__)
 

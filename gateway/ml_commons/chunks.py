@@ -32,13 +32,14 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.messages import JsonObject
-from gateway.ml_commons.execution import AnswerForm, failure_of, pending_of, stop_reason, waits_for
+from gateway.ml_commons.execution import AnswerForm, execution_failure, pending_of, stop_reason, waits_for
 from gateway.tool_output import encodable
 from gateway.usage import OF_USAGE, UsageLedger, token_usage
+from gateway.wire.text_frames import text_frames
 
 _BETWEEN_TURNS: Final = "\n\n"
 _SHOWN: Final = frozenset(
-    {TextDelta, TextStarted, MessageRetracted, ModelCallStarted, ModelCallEnded, UsageReported, RunFinished, RunFailed}
+    {TextStarted, MessageRetracted, ModelCallStarted, ModelCallEnded, UsageReported, RunFinished, RunFailed}
 )
 _NOT_LAST: Final = b',"is_last":false}}]}]}\n\n'
 
@@ -67,32 +68,24 @@ class Chunks:
 
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
         """The frames of the next events."""
-        head, text_id = self._head, self._text_id
         frames: list[bytes] = []
         for event in events:
-            kind = type(event)
-            if kind is TextDelta and event.message_id == text_id:  # type: ignore[union-attr]  # the most frequent
-                try:
-                    frames.append(b"%b%b%b" % (head, orjson.dumps(event.text), _NOT_LAST))  # type: ignore[union-attr]
-                except TypeError:  # half a surrogate pair
-                    frames.append(self._chunk(event.text))  # type: ignore[union-attr]
-            elif kind in _SHOWN:
+            if isinstance(event, TextDelta):
+                frames += self._words(event)
+            elif type(event) in _SHOWN:
                 frames += self._rare(event)
-                text_id = self._text_id
         return frames
 
     def final(self) -> None:
         """There is no other answer than the stream."""
 
     def _chunk(self, content: str) -> bytes:
-        return b"%b%b%b" % (self._head, orjson.dumps(encodable(content)), _NOT_LAST)
+        return b"%b%b%b" % (self._head, _written(content), _NOT_LAST)
 
     def _rare(self, event: Event) -> Sequence[bytes]:
         if self._usage is not None and type(event) in OF_USAGE:
             self._usage.follow([event])
         match event:
-            case TextDelta(message_id, text):
-                return self._first_delta(message_id, text)
             case TextStarted(message_id, role) if role != "assistant":
                 self._hidden |= {message_id}
             case MessageRetracted(_, text) if text:
@@ -107,17 +100,24 @@ class Chunks:
                 pass
         return ()
 
-    def _first_delta(self, message_id: str, text: str) -> Sequence[bytes]:
-        """A text's first words, parted from what the model said in an earlier turn."""
-        if message_id in self._hidden:
+    def _words(self, event: TextDelta) -> Sequence[bytes]:
+        if event.id in self._hidden:
             return ()
+        frames: list[bytes] = []
+        texts = event.texts
+        if event.id != self._text_id:
+            frames.append(self._chunk(self._parted() + texts[0]))
+            self._text_id, texts = event.id, texts[1:]
+        return frames + text_frames(self._head, texts, _NOT_LAST, _written)
+
+    def _parted(self) -> str:
+        """What comes before a text's first words: they are parted from what the model said in an earlier turn."""
         parted = self._said and not self._turn_said
         self._said = self._turn_said = True
-        self._text_id = message_id
-        return [self._chunk(_BETWEEN_TURNS + text if parted else text)]
+        return _BETWEEN_TURNS if parted else ""
 
     def _end(self, last: RunFinished | RunFailed) -> Sequence[bytes]:
-        if (failure := failure_of(last, to_operator=self._to_operator)) is not None:
+        if (failure := execution_failure(last, to_operator=self._to_operator)) is not None:
             return [error_frame(failure.message)]
         assert isinstance(last, RunFinished), "all others failed"
         frames: list[bytes] = []
@@ -137,6 +137,10 @@ class Chunks:
         return b"%b%b]}]}\n\n" % (self._opening, orjson.dumps(tensors)[1:-1])
 
 
+def _written(text: str) -> bytes:
+    return orjson.dumps(encodable(text))
+
+
 def error_frame(message: str) -> bytes:
     """The last frame of a stream that failed, byte for byte as ml-commons writes it."""
-    return b'data: {"error": %b}\n\n' % orjson.dumps(encodable(message))
+    return b'data: {"error": %b}\n\n' % _written(message)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from gateway.access.callers import Caller
 from gateway.documents.document import Document
 from gateway.documents.owned import OwnedDocuments
-from gateway.endpoints.fields import Fields
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue, Message
 from gateway.ml_commons.answers import hits_of, new_document_id, search_answer
@@ -43,6 +42,7 @@ from gateway.ml_commons.memory_messages import (
 )
 from gateway.ml_commons.memory_requests import check_not_pinned, shown_fields, source_asked
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.fields import Fields
 from gateway.query_dsl.search_body import MAX_RESULT_WINDOW
 from gateway.store import ThreadChange
 
@@ -94,6 +94,7 @@ class ContainerMemories:
         """Add to the working memory: messages to the session's thread, or data; the ids."""
         # in a thread: it takes 200 ms for 10,000 messages
         if payload_type == CONVERSATIONAL and (posted := await asyncio.to_thread(posted_messages, fields)) is not None:
+            fields.value.clear()  # nobody reads it any more, and it takes ten times its bytes while they are written
             return await self._add_messages(posted)
         return await self._add_data(fields, payload_type)
 
@@ -158,11 +159,13 @@ class ContainerMemories:
             await self._record("UPDATE", memory_id, found.body, changed)
         return version
 
-    async def delete(self, memories: Memories, memory_id: str) -> int:
+    async def delete(self, memories: Memories, memory_id: str, *, counted: bool = True) -> int:
         """Delete a document, and what belongs to it; the version that it had."""
         found = await self.find(memories, memory_id)
+        if counted:
+            self.environment.count(self.caller)
         if memories.type == "sessions":
-            await self.environment.delete(self.caller, memory_id)
+            await self.environment.delete(self.caller, memory_id, counted=False)
             return found.version
         if memories.type == "working" and (named := named_message(found.body)) is not None:
             await self._remove_messages([named])
@@ -189,15 +192,17 @@ class ContainerMemories:
                 await asyncio.sleep(0)  # there may be thousands
         return search_answer(found, memories.index, lambda document: document)
 
-    async def delete_found(self, memories: Memories, query: JsonValue) -> int:
-        """Delete all that the query finds, null: all there are; how many."""
+    async def delete_found(self, memories: Memories, query: JsonValue, *, counted: bool = True) -> int:
+        """Delete all that the query finds, null: all there are; how many. They are counted as one."""
         found = await self._all_found(memories, query)
+        if counted and found:
+            self.environment.count(self.caller)
         named = {memory_id: name for memory_id, each in found.items() if (name := named_message(each)) is not None}
         await self._remove_messages(named.values())
         deleted = len(named)
         for memory_id in found.keys() - named.keys():
             with suppress(NotFoundError):  # it went with its session
-                await self.delete(memories, memory_id)
+                await self.delete(memories, memory_id, counted=False)
                 deleted += 1
         return deleted
 
@@ -208,7 +213,9 @@ class ContainerMemories:
         sessions = MEMORIES["sessions"].kind
         for session_id in await self._all_found(MEMORIES["sessions"], None):
             with suppress(NotFoundError):  # it was deleted meanwhile
-                await self.environment.update_thread(self.caller, session_id, ThreadChange(collection=""))
+                await self.environment.update_thread(
+                    self.caller, session_id, ThreadChange(collection=""), counted=False
+                )
                 session = await self._documents.get(sessions, session_id)
                 if session is not None:
                     left: JsonObject = {**session.body, "memory_container_id": ""}
@@ -298,7 +305,8 @@ class ContainerMemories:
         except ConflictError as error:
             kept = None
             try:
-                await self.environment.update_thread(self.caller, session_id, ThreadChange(collection=collection))
+                change = ThreadChange(collection=collection)
+                await self.environment.update_thread(self.caller, session_id, change, counted=False)
             except NotFoundError:  # a run is about to make it
                 raise error from None
         made = await self._documents.get(SESSIONS, session_id)  # with the thread

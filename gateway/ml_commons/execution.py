@@ -13,10 +13,7 @@ from typing import Final
 
 import orjson
 
-from gateway.endpoints.failure_status import failure_status
-from gateway.errors import GatewayError
 from gateway.events import (
-    Cancelled,
     Completed,
     Event,
     Incomplete,
@@ -31,7 +28,7 @@ from gateway.events import (
 from gateway.messages import JsonObject, JsonValue, Message
 from gateway.ml_commons.content import written_blocks, written_call
 from gateway.ml_commons.interactions import result_text, tool_outputs
-from gateway.providers.failure_words import public_message
+from gateway.protocol.failure_status import RunFailedError, failure_of
 from gateway.store import RunRecord
 from gateway.transcript import Transcript
 from gateway.usage import UsageLedger, token_usage
@@ -43,20 +40,18 @@ _STOP_REASONS: Mapping[StopReason, str] = MappingProxyType(
         StopReason.CONTEXT_OVERFLOW: "model_context_window_exceeded",
     }
 )
-_CONFLICT: Final = 409
 _SERVER_ERROR: Final = 500
 _REPEATED: Final = (502, 503, 504)
 """Statuses on which OpenSearch's clients send a request again by themselves (opensearch-py: `retry_on_status`)."""
 
 
-class ExecutionFailedError(GatewayError):
+class ExecutionFailedError(RunFailedError):
     """An execution that failed after its run had begun, with the status that its failure has on this surface. None of
     them makes a client send it again: it would be another run, and its tools would run once more.
     """
 
     def __init__(self, message: str, code: str, status: int) -> None:
-        super().__init__(message, code=code)
-        self.status = _SERVER_ERROR if status in _REPEATED else status  # type: ignore[misc]  # each failure has its own
+        super().__init__(message, code, _SERVER_ERROR if status in _REPEATED else status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,7 @@ class ExecutionAnswer:
         """
         last = self._last
         assert last is not None, "a run ends before its answer is wanted"
-        if (failure := failure_of(last, to_operator=self._to_operator)) is not None:
+        if (failure := execution_failure(last, to_operator=self._to_operator)) is not None:
             raise failure
         assert isinstance(last, RunFinished), "all others failed"
         messages = self._transcript.messages
@@ -166,16 +161,13 @@ class ExecutionAnswer:
         }
 
 
-def failure_of(last: RunFinished | RunFailed, *, to_operator: bool = True) -> ExecutionFailedError | None:
+def execution_failure(last: RunFinished | RunFailed, *, to_operator: bool = True) -> ExecutionFailedError | None:
     """The error of a run that failed or was cancelled; None of another. What the provider of the caller's own model
     said comes as it is. `to_operator`: the caller may see why another model failed.
     """
-    if isinstance(last, RunFinished):
-        cancelled = isinstance(last.outcome, Cancelled)
-        return ExecutionFailedError("the execution was cancelled", "cancelled", _CONFLICT) if cancelled else None
-    if (remote := last.remote) is None:
-        message = last.message if to_operator else public_message(last.code, last.message)
-        return ExecutionFailedError(message, last.code, failure_status(last.code))
+    if isinstance(last, RunFinished) or (remote := last.remote) is None:
+        failure = failure_of(last, to_operator=to_operator, what="execution")
+        return None if failure is None else ExecutionFailedError(failure.message, failure.code, failure.status)
     said = f"Error from remote service: {remote.body}"
     empty = f"Remote service returned error status {remote.status} with empty body"
     return ExecutionFailedError(said if remote.body.strip() else empty, last.code, remote.status)

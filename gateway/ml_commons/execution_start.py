@@ -9,6 +9,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from gateway.access.callers import Caller
@@ -25,9 +26,10 @@ from gateway.ml_commons.execution import AnswerForm
 from gateway.ml_commons.feature_settings import STANDARDIZED_INPUT
 from gateway.ml_commons.memory_access import container_of, is_session
 from gateway.ml_commons.parameters import Parameters
+from gateway.options.run_options import RequestedLimits, RunOptions
 from gateway.protocol import WHOLE_THREAD, ProtocolEnvironment
+from gateway.protocol.begin import Plan, Plans, RunRequest, begin
 from gateway.runs.viewer import Viewer
-from gateway.wishes.run_wishes import RunWishes, WishedLimits
 
 logger = logging.getLogger(__name__)
 
@@ -69,15 +71,33 @@ async def start_execution(
     """
     if isinstance(body, dict) and "input" in body:
         environment.shared(ClusterSettings).check("unified_agent_api_enabled", STANDARDIZED_INPUT)
-    try:
-        async with environment.agent(caller, agent_id) as agent:
-            kind = agent_form(agent.about)
-            execution = read_execution(body, kind.parameters)
-            _check_media(agent, execution)
-            own_container_id = agent.collection_of(caller.owner)
-            wishes = _wishes(execution, await _selected(agent, execution), owns_agent=agent.owner == caller.owner)
-    except NotFoundError as error:
-        raise NotFoundError(f"Failed to find agent with the provided agent id: {agent_id}", code=error.code) from None
+    plans = partial(_plans, environment, caller, agent_id, body, request_id, unattended=unattended)
+    begun = await begin(environment, caller, RunRequest(agent_id, plans, unknown_agent=_unknown_agent))
+    form, is_async = begun.form
+    return StartedExecution(begun.viewer, begun.run_id, form, is_async)
+
+
+def _unknown_agent(agent_id: str) -> NotFoundError:
+    return NotFoundError(f"Failed to find agent with the provided agent id: {agent_id}", code="agent_not_found")
+
+
+async def _plans(
+    environment: ProtocolEnvironment,
+    caller: Caller,
+    agent_id: str,
+    body: JsonValue,
+    request_id: str,
+    *,
+    unattended: bool,
+) -> Plans[tuple[AnswerForm, bool]]:
+    """The execution's run, the form of its answer, and whether the body wants a task for it."""
+    async with environment.agent(caller, agent_id) as agent:
+        kind = agent_form(agent.about)
+        execution = read_execution(body, kind.parameters)
+        _check_media(agent, execution)
+        own_container_id = agent.collection_of(caller.owner)
+        options = _options(execution, await _selected(agent, execution), owns_agent=agent.owner == caller.owner)
+    await environment.turn_after(caller, len(execution.messages))
     found = await _messages(environment, caller, execution)
     parameters = execution.parameters
     container_id = await _container_id(environment, caller, kind, parameters)
@@ -101,11 +121,10 @@ async def start_execution(
         origin=ORIGIN,
         request=form.remembered,
         collection=container_id,
-        wishes=wishes,
+        options=options,
         names=_NAMES,
     )
-    viewer = await environment.start(caller, agent_id, given, from_first=True)
-    return StartedExecution(viewer, given.run_id, form, parameters.is_async)
+    return Plans([Plan(given, (form, parameters.is_async))])
 
 
 async def _container_id(
@@ -128,17 +147,17 @@ async def _container_id(
     return container_id
 
 
-def _wishes(execution: Execution, selected: tuple[str, ...] | None, *, owns_agent: bool) -> RunWishes:
-    """What the request wishes of its run. Its system prompt takes the place of the agent's where the caller made the
+def _options(execution: Execution, selected: tuple[str, ...] | None, *, owns_agent: bool) -> RunOptions:
+    """The options of the run. A request's system prompt takes the place of the agent's where the caller made the
     agent; to that of somebody else it is added, as a client's words.
     """
     parameters = execution.parameters
-    return RunWishes(
-        options=parameters.options,
+    return RunOptions(
+        generation=parameters.options,
         system_prompt=parameters.system_prompt if owns_agent else "",
         instructions="" if owns_agent else parameters.system_prompt,
         tools=selected,
-        limits=WishedLimits(parameters.max_iteration, max_earlier_messages=parameters.history_limit),
+        limits=RequestedLimits(parameters.max_iteration, max_earlier_messages=parameters.history_limit),
         on_concurrent_run="enqueue",
     )
 

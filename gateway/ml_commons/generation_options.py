@@ -12,8 +12,8 @@ from typing import Final
 
 import orjson
 
-from gateway.endpoints.fields import Fields
 from gateway.messages import JsonObject, JsonValue
+from gateway.protocol.fields import Fields
 
 _OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.endpoints.fields import Fields
 from gateway.errors import InvalidRequestError
 from gateway.frozen import replace
 from gateway.messages import JsonObject, Message, TextBlock, new_id, new_message_id
 from gateway.ml_commons.interaction_notes import with_note
 from gateway.ml_commons.interactions import Turn
 from gateway.ml_commons.memories import info_of
+from gateway.protocol.fields import Fields
 from gateway.wire.merge_patch import merge_patch
 
 _TEXTS: Final = ("input", "prompt_template", "response", "origin")

@@ -6,16 +6,17 @@ Below: fields, the store's data. Above: the protocol of memories. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from gateway.agent import ABSENT, Absent
-from gateway.endpoints.fields import Fields
 from gateway.errors import FieldProblem, InvalidRequestError
-from gateway.messages import JsonObject
+from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.errors import EXCEPTION
 from gateway.protocol import time_text
+from gateway.protocol.fields import Fields
+from gateway.protocol.pages import PageSize
 from gateway.store import ThreadSummary
 from gateway.wire.merge_patch import merge_patch
 
@@ -61,12 +62,19 @@ class Stretch:
         """The part of a whole list."""
         return items[self.start : self.start + self.most]
 
-    def next_token(self, there: float) -> JsonObject:
-        """The member of an answer that says where the next part begins, if there are more than these; `there` are all
-        that there are.
+    def answer(self, name: str, items: Iterable[JsonObject], there: int) -> JsonObject:
+        """The answer with the items of this part, fewer where they are large (PageSize), and where the next part
+        begins, if there are more; `there` are all that there are.
         """
-        end = self.start + self.most
-        return {"next_token": end} if there > end else {}
+        shown: list[JsonValue] = []
+        size = PageSize()
+        for item in items:
+            shown.append(item)
+            size.add(item)
+            if size.is_full:
+                break
+        end = self.start + len(shown)
+        return {name: shown, **({"next_token": end} if there > end else {})}
 
 
 def memory_words(body: JsonObject) -> MemoryWords:

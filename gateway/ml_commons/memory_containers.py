@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.endpoints.fields import Fields
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.answers import chosen_id, milliseconds, new_document_id
 from gateway.ml_commons.retention import read_policy
+from gateway.protocol.fields import Fields
 from gateway.wire.merge_patch import merge_patch
 
 CONTAINER_ID: Final = "memory container id"
@@ -30,6 +30,8 @@ _STRATEGY_TYPES: Final = ("semantic", "user_preference", "summary")
 _MOST_INFERRED: Final = 10
 _MOST_ROLE_CHARACTERS: Final = 128
 _OPTIONAL: Final = ("description", "backend_roles")
+_MOST_SHOWN: Final = 100
+_NOT_IN_A_PREFIX: Final = dict.fromkeys(' "*\\<|,>/?').keys()
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -113,6 +115,9 @@ def _configuration(body: Fields) -> JsonObject:
     prefix = fields.text("index_prefix")
     if prefix is not None and _CONTROL.search(prefix):
         fields.wrong("index_prefix", "Index prefix must not contain any control characters")
+    elif prefix is not None and not _NOT_IN_A_PREFIX.isdisjoint(prefix):
+        said = f"[{prefix[:_MOST_SHOWN]}] must not contain the following characters [{', '.join(_NOT_IN_A_PREFIX)}]"
+        fields.wrong("index_prefix", f"missing or invalid index prefix {said}")
     inferred = fields.number("max_infer_size", least=1)
     if inferred is not None and inferred > _MOST_INFERRED:
         fields.wrong("max_infer_size", f"Maximum infer size cannot exceed {_MOST_INFERRED}")

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gateway.endpoints.fields import Fields
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.answers import milliseconds
 from gateway.ml_commons.memory_kinds import MEMORIES, Memories, MemoryType
+from gateway.protocol.fields import Fields
 from gateway.wire.merge_patch import merge_patch
 
 CONVERSATIONAL: Final = "conversational"

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.documents.document import DocumentKind
-from gateway.endpoints.fields import Fields
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.frozen import replace
 from gateway.messages import ContentBlock, JsonObject, JsonValue, MediaBlock, Message, TextBlock
@@ -22,6 +21,7 @@ from gateway.ml_commons.agent_input import read_messages
 from gateway.ml_commons.content import is_block, media_kind, written_call, written_source
 from gateway.ml_commons.memory_documents import CONVERSATIONAL, SESSION, Place, namespaced, new_session
 from gateway.ml_commons.memory_kinds import SESSIONS, WORKING
+from gateway.protocol.fields import Fields
 from gateway.records import dump_json
 from gateway.store import ThreadSummary
 from gateway.wire.merge_patch import merge_patch

@@ -9,11 +9,11 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
-from gateway.endpoints.fields import Fields
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.memory_documents import CONVERSATIONAL, DATA
 from gateway.ml_commons.memory_kinds import MEMORIES, Memories
+from gateway.protocol.fields import Fields
 from gateway.query_dsl.clauses import QueryError
 from gateway.query_dsl.search_body import SourceFilter, parse_source_filter
 from gateway.query_dsl.search_size import check_size

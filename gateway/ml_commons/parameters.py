@@ -1,6 +1,6 @@
-"""The parameters of an execution: what they wish of its run, and which memory and interaction it concerns.
+"""The parameters of an execution: options of its run, and which memory and interaction it concerns.
 
-Below: fields, generation_options, wishes. Above: agent_input. Values come as JSON or as texts of it. What is not known
+Below: fields, generation_options, options. Above: agent_input. Values come as JSON or as texts of it. What is not known
 here is the agent's own business, and left alone. Pure.
 """
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from gateway.endpoints.fields import Fields
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.ml_commons.content import INVALID_FORM, wrong
@@ -24,7 +23,8 @@ from gateway.ml_commons.generation_options import (
     shown,
     text_of,
 )
-from gateway.wishes.generation import NO_OPTIONS, GenerationOptions
+from gateway.options.generation import NO_OPTIONS, GenerationOptions
+from gateway.protocol.fields import Fields
 
 _MEMORY_NAMES: Final = ("memory_id", "session_id")
 _PARENT_NAMES: Final = ("parent_interaction_id", "parent_message_id")

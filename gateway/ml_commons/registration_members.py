@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast, get_args
 
 from gateway.agents.stored import expect_few_values
-from gateway.endpoints.fields import Fields
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.agent_form import AgentForm, AgentKind, MemoryKind
@@ -25,6 +24,7 @@ from gateway.ml_commons.generation_options import (
     shown,
     text_of,
 )
+from gateway.protocol.fields import Fields
 
 _KINDS: Final = get_args(AgentKind)
 _LATER_KINDS: Final = ("flow", "conversational_flow", "plan_execute_and_reflect")

@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from gateway.agents.stored import PartsForCallers
-from gateway.endpoints.fields import Fields
 from gateway.messages import JsonObject
 from gateway.ml_commons.generation_options import CREDENTIAL, is_credential, option_name
+from gateway.protocol.fields import Fields
 
 _FIRST: Final = ("bedrock/converse", "gemini/v1beta/generatecontent", "openai/v1/chat/completions")
 _USUAL_REGION: Final = "us-east-1"

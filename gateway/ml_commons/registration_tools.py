@@ -11,9 +11,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from gateway.agents.stored import PartsForCallers
-from gateway.endpoints.fields import Fields
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.generation_options import parsed, texts_of
+from gateway.protocol.fields import Fields
 
 USUAL_TOOLS: Final[Sequence[JsonObject]] = (
     {"type": "ListIndexTool"},

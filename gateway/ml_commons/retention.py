@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.endpoints.fields import Fields
 from gateway.messages import JsonObject
+from gateway.protocol.fields import Fields
 
 _LIMITS: Final = {
     "sessions": ("retention_days", "max_count"),

@@ -94,7 +94,7 @@ async def _delete(memories: ContainerMemories, kind: Memories, due: list[str]) -
     deleted = 0
     for memory_id in due:
         with suppress(NotFoundError):  # it was deleted meanwhile
-            await memories.delete(kind, memory_id)
+            await memories.delete(kind, memory_id, counted=False)
             deleted += 1
     return deleted
 

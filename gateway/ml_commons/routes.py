@@ -20,11 +20,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from gateway.access.authentication import check_json, has_body
 from gateway.configuration.sections import Section
-from gateway.endpoints.paths import unmarked
-from gateway.endpoints.requests import read_json
-from gateway.endpoints.routes import allowed_methods
 from gateway.errors import InvalidRequestError
-from gateway.messages import JsonObject, JsonValue, json_kind
+from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.errors import execution_error, opensearch_error, status_of
 from gateway.ml_commons.feature_settings import Feature
@@ -32,6 +29,9 @@ from gateway.ml_commons.filter_path import filtered
 from gateway.ml_commons.url_parameters import check_parameters, parameters_of, search_asked
 from gateway.problems import Problem
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.paths import unmarked
+from gateway.protocol.requests import expect_object, only_reads, read_json
+from gateway.protocol.routes import allowed_methods
 
 PREFIX: Final = "/_plugins/_ml"
 
@@ -128,10 +128,7 @@ async def read_object(request: Request) -> JsonObject:
     if not has_body(request.headers):
         return {}
     check_json(request.headers)
-    body = await read_json(request)
-    if not isinstance(body, dict):
-        raise InvalidRequestError(f"the body is {json_kind(body)}; it must be a JSON object", status=400)
-    return body
+    return expect_object(await read_json(request))
 
 
 async def read_search(request: Request) -> JsonObject:
@@ -140,6 +137,7 @@ async def read_search(request: Request) -> JsonObject:
     Raises:
         InvalidRequestError: as `read_object`.
     """
+    only_reads(request)
     return search_asked(request.query_params, await read_object(request))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from gateway.access.callers import Caller
 from gateway.documents.document import Document, DocumentKind
@@ -26,7 +26,7 @@ from gateway.errors import (
 from gateway.messages import JsonObject
 from gateway.ml_commons.answers import hits_of, milliseconds, new_document_id
 from gateway.protocol import ProtocolEnvironment
-from gateway.renderer import Renderer
+from gateway.protocol.renderer import Renderer
 from gateway.store import RunRecord, RunStatus
 
 TASK_INDEX: Final = ".plugins-ml-task"
@@ -116,6 +116,7 @@ class Tasks:
     async def delete(self, caller: Caller, task_id: str) -> int:
         """Forget a task; its run goes on. Gives its version. Raises NotFoundError."""
         found = await self._found(caller, task_id)
+        self._environment.count(caller)
         await _documents(self._environment, caller).delete(TASKS, task_id)
         return found.version
 
@@ -160,7 +161,8 @@ class Tasks:
         if not record.status.ended:
             return now
         try:
-            return {**now, "response": await self._answer(caller, record)}
+            answer = await self._answer(caller, record)
+            return {**now, "response": {**answer, **_names_in(answer)}}
         except (StoreError, UnavailableError):  # it passes
             raise
         except GatewayError as error:
@@ -193,6 +195,12 @@ class Tasks:
 
 def _documents(environment: ProtocolEnvironment, caller: Caller) -> OwnedDocuments:
     return environment.documents(caller, counted=False)  # its run was counted
+
+
+def _names_in(answer: JsonObject) -> JsonObject:
+    """The memory and the interaction that the parts of an answer name."""
+    results: Any = answer.get("inference_results", [])
+    return {part["name"]: part["result"] for each in results for part in each["output"] if part["name"] in _NAMED}
 
 
 def _failed(message: str, before: JsonObject) -> JsonObject:

@@ -11,10 +11,11 @@ from typing import Final
 
 import orjson
 
-from gateway.errors import InvalidRequestError
+from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 
 _COMMON: Final = frozenset({"pretty", "human", "error_trace", "format", "filter_path", "source", "source_content_type"})
+_FLAGS: Final = frozenset({"pretty", "human", "error_trace", "flat_settings", "include_defaults", "async"})
 _QUERY: Final = ("df", "default_operator", "analyze_wildcard", "lenient")
 _SOURCE: Final = ("_source", "_source_includes", "_source_excludes")
 _STRETCH: Final = ("max_results", "next_token", "order")
@@ -42,13 +43,21 @@ def parameters_of(path: str) -> frozenset[str]:
     return _COMMON.union(*(names for fitting, names in _OF_PATHS if fitting.fullmatch(path)))
 
 
-def check_parameters(path: str, given: Collection[str], known: Collection[str]) -> None:
-    """Refuse parameters that the path does not have. Raises InvalidRequestError (400)."""
+def check_parameters(path: str, given: Mapping[str, str], known: Collection[str]) -> None:
+    """Refuse parameters that the path does not have, and flags that are neither true nor false.
+
+    Raises:
+        InvalidRequestError: 400
+    """
     unknown = sorted(name[:_SHOWN] for name in set(given).difference(known))
     if unknown:
         listed = ", ".join(f"[{name}]" for name in unknown[:10])
         message = f"request [{path}] contains unrecognized parameter{'s' if len(unknown) > 1 else ''}: {listed}"
         raise InvalidRequestError(message, status=400)
+    for name in _FLAGS.intersection(given):
+        if (value := given[name]) not in ("", "true", "false"):
+            message = f"Failed to parse value [{value[:_SHOWN]}] as only [true] or [false] are allowed."
+            raise InvalidRequestError(message, status=400, problems=[FieldProblem(name, message)])
 
 
 def search_asked(given: Mapping[str, str], body: JsonObject) -> JsonObject:

@@ -20,9 +20,9 @@ from gateway.errors import ConfigurationError
 from gateway.events import Events, StopReason, Usage
 from gateway.messages import TextBlock, ToolCall
 from gateway.model import AnswerOptions, ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.options.generation import OneTool
 from gateway.providers.answer_builder import AnswerBuilder
 from gateway.turns.client_words import is_client_words
-from gateway.wishes.generation import OneTool
 
 NAME = "demo"
 _READ_CHARACTERS = 2_000  # of the user's words; matching more would only take time

@@ -44,8 +44,8 @@ from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events, StopReason, Usage
 from gateway.messages import JsonObject, Message, TextBlock
 from gateway.model import AnswerOptions, ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
+from gateway.options.generation import OPTION_NAMES, OneTool
 from gateway.providers.answer_builder import AnswerBuilder
-from gateway.wishes.generation import OPTION_NAMES, OneTool
 
 NAME = "scripted"
 

@@ -10,8 +10,8 @@ from functools import cache
 
 from gateway.messages import JsonObject
 from gateway.openai.chat_completions import WITHOUT_REASONING, WITHOUT_SAMPLERS, Dialect
+from gateway.options.generation import FormatKind, JsonFormat
 from gateway.providers.option_table import OptionTable, member
-from gateway.wishes.generation import FormatKind, JsonFormat
 
 _SAMPLERS = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty", "stop"})
 _FORMATS: frozenset[FormatKind] = frozenset({"json_object", "json_schema"})

@@ -43,13 +43,13 @@ from gateway.openai.chat_completions import (
     safe_tool_name,
 )
 from gateway.openai.chat_options import chat_options
+from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
 from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, quoted, reachable, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import NO_CONTENT, NO_OUTPUT, OPENING
 from gateway.wire.tool_schema import object_schema
-from gateway.wishes.generation import NO_OPTIONS, OneTool, ToolChoice
 
 _ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")  # refused in a request without tools, such as one for a summary
 _AUDIO_FORMATS = {"mpeg": "mp3", "mp3": "mp3", "wav": "wav", "wave": "wav", "x-wav": "wav", "vnd.wave": "wav"}

@@ -9,8 +9,8 @@ from functools import cache
 
 from gateway.messages import JsonObject
 from gateway.openai.responses import Profile
+from gateway.options.generation import JsonFormat
 from gateway.providers.option_table import OptionTable, member
-from gateway.wishes.generation import JsonFormat
 
 
 def _format(form: JsonFormat) -> JsonObject:

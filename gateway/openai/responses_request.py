@@ -51,13 +51,13 @@ from gateway.openai.responses import (
     replayed_reasoning,
 )
 from gateway.openai.responses_options import responses_options
+from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
 from gateway.providers.media import LeftOutMedia, UnsendableError, picture, quoted, reachable, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written
 from gateway.wire.stand_ins import NO_CONTENT, NO_OUTPUT, OPENING
 from gateway.wire.tool_schema import object_schema
-from gateway.wishes.generation import NO_OPTIONS, OneTool, ToolChoice
 
 _EXTENSIONS = {"application/pdf": "pdf", "application/msword": "doc", "application/vnd.ms-excel": "xls"}
 _CALL_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")

@@ -47,8 +47,10 @@ thread_items.py        a thread's messages as items
 item_lists.py          parts of lists of items
 conversations.py       threads as conversations, and what requests say of them
 
-Files with a * are not pure: they ask the protocols' environment, keep something, or know the web framework. Above: the
-protocols `chat_completions`, `responses`, `stored_responses`, `conversations` and `openai_models`. Below: the
-protocols' environment, endpoints, the words.
+The routes, and the protocols as parts*: chat_endpoints.py, responses_endpoints.py, stored_response_endpoints.py,
+conversation_endpoints.py and model_endpoints.py.
+
+Files with a * are not pure: they ask the protocols' environment, keep something, or know the web framework. Below:
+protocol, the words.
 https://platform.openai.com/docs/api-reference (November 2026), https://www.openresponses.org (2026-04-24)
 """

@@ -24,6 +24,7 @@ from typing import Final
 import orjson
 
 from gateway.events import (
+    Deltas,
     Event,
     Incomplete,
     Interrupted,
@@ -56,14 +57,16 @@ from gateway.openai_api.chat_messages import (
     pending_calls,
     shown_answer,
 )
-from gateway.openai_api.errors import error_body, failure_of
+from gateway.openai_api.errors import error_body, run_failure
 from gateway.openai_api.item_numbers import ItemNumbers
 from gateway.openai_api.media_out import markdown_of
-from gateway.openai_api.questions import REFUSED, EarlierCall, earlier_calls, kept_calls, question_text
+from gateway.openai_api.questions import REFUSED, question_text
 from gateway.openai_api.usage import chat_usage
+from gateway.protocol.earlier_calls import EarlierCall, earlier_calls, kept_calls
 from gateway.store import RunRecord
 from gateway.tool_output import encodable
 from gateway.transcript import Transcript
+from gateway.wire.text_frames import text_frames
 
 _DONE: Final = b"data: [DONE]\n\n"
 _MEMBERS: Final = ("content", "refusal", "reasoning_content")
@@ -73,13 +76,10 @@ _SHOWN: Final = frozenset(
         ModelCallStarted,
         ModelCallEnded,
         TextStarted,
-        TextDelta,
         ReasoningStarted,
-        ReasoningDelta,
         MediaGiven,
         MessageRetracted,
         ToolCallStarted,
-        ToolCallDelta,
         ToolCallEnded,
         ToolReturned,
         RunFinished,
@@ -176,7 +176,7 @@ class ChatCompletion:
         """
         last, form = self._last, self._form
         assert last is not None, "a run ends before its answer is wanted"
-        if (failure := failure_of(last, agent_id=self._form.model, to_operator=self._to_operator)) is not None:
+        if (failure := run_failure(last, agent_id=self._form.model, to_operator=self._to_operator)) is not None:
             raise failure
         assert isinstance(last, RunFinished), "all others failed"
         choice: JsonObject = {
@@ -232,11 +232,12 @@ class ChatChunks:
         self._form = form
         self._to_operator = to_operator
         named = orjson.dumps({"id": form.id, "object": "chat.completion.chunk", "created": form.created})
-        self._named = b'data: %b,"model":%b,"choices":' % (named[:-1], orjson.dumps(encodable(form.model)))
+        self._named = b'data: %b,"model":%b,"choices":' % (named[:-1], _written(form.model))
         self._no_usage = b',"usage":null}\n\n' if form.include_usage else b"}\n\n"
         # All chunks of words begin alike, up to the words, and end alike.
         self._heads = {member: b'%b[{"index":0,"delta":{"%b":' % (self._named, member.encode()) for member in _MEMBERS}
         self._tail = b'},"finish_reason":null}]%b' % self._no_usage
+        self._call_tail = b"}}]%b" % self._tail
         self._joints = {member: Joints() for member in _MEMBERS}
         self._shows_tools = form.backend_tools == "reasoning"
         self._numbers = ItemNumbers(form.id)
@@ -255,24 +256,14 @@ class ChatChunks:
 
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
         """The frames of the next events."""
-        head, tail, words_id = self._head, self._tail, self._words_id
         frames: list[bytes] = []
         for event in events:
-            kind = type(event)
-            if (kind is TextDelta or kind is ReasoningDelta) and event.message_id == words_id:  # type: ignore[union-attr]
-                try:
-                    frames.append(b"%b%b%b" % (head, orjson.dumps(event.text), tail))  # type: ignore[union-attr]
-                except TypeError:  # half a surrogate pair
-                    frames.append(b"%b%b%b" % (head, orjson.dumps(encodable(event.text)), tail))  # type: ignore[union-attr]
-            elif kind is ToolCallDelta and event.call_id == self._call_id:  # type: ignore[union-attr]
-                arguments = event.arguments  # type: ignore[union-attr]
-                try:
-                    frames.append(b"%b%b}}]%b" % (self._call_head, orjson.dumps(arguments), tail))
-                except TypeError:  # half a surrogate pair
-                    frames.append(b"%b%b}}]%b" % (self._call_head, orjson.dumps(encodable(arguments)), tail))
-            elif kind in _SHOWN:
+            if isinstance(event, ToolCallDelta):
+                frames += self._add_arguments(event)
+            elif isinstance(event, Deltas):
+                frames += self._add_words(event)
+            elif type(event) in _SHOWN:
                 frames += self._rare(event)
-                head, words_id = self._head, self._words_id
         return frames
 
     def final(self) -> None:
@@ -292,8 +283,6 @@ class ChatChunks:
                     self._members[message_id] = "refusal" if refusal else "content"
             case ReasoningStarted(message_id):
                 self._members[message_id] = "reasoning_content"
-            case TextDelta(message_id, text) | ReasoningDelta(message_id, text):
-                return self._first_delta(message_id, text)
             case MediaGiven(message_id, block):
                 self._members[message_id] = "content"
                 self._said.add(message_id)
@@ -303,8 +292,6 @@ class ChatChunks:
                 return self._retracted(message_id, text)
             case ToolCallStarted():
                 return self._begin_call(event)
-            case ToolCallDelta():
-                return self._first_arguments(event)
             case ToolCallEnded(call_id):
                 return self._end_call(call_id)
             case ToolReturned():
@@ -315,14 +302,18 @@ class ChatChunks:
                 pass
         return ()
 
-    def _first_delta(self, message_id: str, text: str) -> Sequence[bytes]:
-        """The next words of another text than the last ones."""
-        if (member := self._members.get(message_id)) is None:
-            return ()
-        self._words_id, self._head = message_id, self._heads[member]
-        self._has_refused = self._has_refused or member == "refusal"
-        self._said.add(message_id)
-        return [self._piece(member, message_id, text)]
+    def _add_words(self, event: TextDelta | ReasoningDelta) -> Sequence[bytes]:
+        frames: list[bytes] = []
+        texts, message_id = event.texts, event.id
+        if message_id != self._words_id:
+            if (member := self._members.get(message_id)) is None:
+                return ()
+            self._words_id, self._head = message_id, self._heads[member]
+            self._has_refused = self._has_refused or member == "refusal"
+            self._said.add(message_id)
+            frames.append(self._piece(member, message_id, texts[0]))
+            texts = texts[1:]
+        return frames + text_frames(self._head, texts, self._tail, _written)
 
     def _piece(self, member: str, message_id: str, text: str, *, alone: bool = False) -> bytes:
         of_turn = member != "reasoning_content" and self._turn_id
@@ -330,7 +321,7 @@ class ChatChunks:
         return self._words(member, before + text)
 
     def _words(self, member: str, text: str) -> bytes:
-        return b"%b%b%b" % (self._heads[member], orjson.dumps(encodable(text)), self._tail)
+        return b"%b%b%b" % (self._heads[member], _written(text), self._tail)
 
     def _retracted(self, message_id: str, text: str) -> Sequence[bytes]:
         """What a client cannot be made to forget is marked; what replaces it follows."""
@@ -351,16 +342,16 @@ class ChatChunks:
             self._calls[event.call_id] = (event.name, [])
         return ()
 
-    def _first_arguments(self, event: ToolCallDelta) -> Sequence[bytes]:
-        """The next arguments of another call than the last ones."""
-        call_id = event.call_id
-        if call_id in self._written:
+    def _add_arguments(self, event: ToolCallDelta) -> Sequence[bytes]:
+        call_id = event.id
+        if call_id != self._call_id:
+            if call_id in self._calls:
+                self._calls[call_id][1].extend(event.texts)
+            if call_id not in self._written:
+                return ()
             self._without_arguments.discard(call_id)
             self._call_id, self._call_head = call_id, self._arguments_head(call_id)
-            return [self._arguments(event.arguments)]
-        if call_id in self._calls:
-            self._calls[call_id][1].append(event.arguments)
-        return ()
+        return text_frames(self._call_head, event.texts, self._call_tail, _written)
 
     def _end_call(self, call_id: str) -> Sequence[bytes]:
         """Clients parse the arguments, so there are always some."""
@@ -368,16 +359,12 @@ class ChatChunks:
         if call_id not in self._without_arguments:
             return ()
         self._without_arguments.discard(call_id)
-        self._call_head = self._arguments_head(call_id)
-        return [self._arguments("{}")]
+        return [b'%b"{}"%b' % (self._arguments_head(call_id), self._call_tail)]
 
     def _arguments_head(self, call_id: str) -> bytes:
         """All chunks of a call's arguments begin alike."""
         place = self._written.index(call_id)
         return b'%b[{"index":0,"delta":{"tool_calls":[{"index":%d,"function":{"arguments":' % (self._named, place)
-
-    def _arguments(self, text: str) -> bytes:
-        return b"%b%b}}]%b" % (self._call_head, orjson.dumps(encodable(text)), self._tail)
 
     def _execution(self, event: ToolReturned) -> bytes:
         name, arguments = self._calls.get(event.call_id, ("", []))
@@ -386,7 +373,7 @@ class ChatChunks:
         return self._piece("reasoning_content", event.message_id, text)
 
     def _end(self, last: RunFinished | RunFailed) -> Sequence[bytes]:
-        if (failure := failure_of(last, agent_id=self._form.model, to_operator=self._to_operator)) is not None:
+        if (failure := run_failure(last, agent_id=self._form.model, to_operator=self._to_operator)) is not None:
             body = error_body(encodable(failure.message), failure.status, failure.code)
             return [b"data: %b\n\n" % orjson.dumps(body), _DONE]
         assert isinstance(last, RunFinished), "all others failed"
@@ -409,6 +396,10 @@ class ChatChunks:
     def _delta(self, delta: JsonObject, reason: str | None = None) -> bytes:
         choices: list[JsonValue] = [{"index": 0, "delta": delta, "finish_reason": reason}]
         return b"%b%b%b" % (self._named, orjson.dumps(choices), self._no_usage)
+
+
+def _written(text: str) -> bytes:
+    return orjson.dumps(encodable(text))
 
 
 def finish_reason(outcome: Outcome, written: Sequence[str] = ()) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.endpoints.fields import shown_word
 from gateway.messages import (
     INSTRUCTION_ROLES,
     ContentBlock,
@@ -31,8 +30,9 @@ from gateway.openai_api.fields import OpenAIFields
 from gateway.openai_api.generation import read_generation
 from gateway.openai_api.metadata import read_metadata
 from gateway.openai_api.tools import read_tool_choice, read_tools
+from gateway.options.run_options import RunOptions
+from gateway.protocol.fields import shown_word
 from gateway.wire.strict_json import begins_with
-from gateway.wishes.run_wishes import RunWishes
 
 _ROLES: Final[Mapping[str, Role]] = {
     "system": "system",
@@ -60,7 +60,7 @@ class ChatRequest:
     """What a body asks for. `model` is the agent's id; `call_ids` are those of all calls in its messages. `read` is for
     the next body, which may begin with the same messages. `left_out` as in ReadTools.
 
-    The messages are the conversation without the leading instructions, which are among the wishes. Their ids were made
+    The messages are the conversation without the leading instructions, which are among the options. Their ids were made
     here.
     """
 
@@ -68,7 +68,7 @@ class ChatRequest:
     messages: tuple[Message, ...]
     call_ids: tuple[str, ...]
     tools: tuple[ToolSpec, ...]
-    wishes: RunWishes
+    options: RunOptions
     stream: bool
     include_usage: bool
     store: bool | None
@@ -98,7 +98,7 @@ def read_chat_request(
         tuple(conversation.messages),
         tuple(conversation.call_ids),
         tools,
-        RunWishes(options, choice, conversation.instructions),
+        RunOptions(options, choice, conversation.instructions),
         body.boolean("stream") or False,
         (stream_options is not None and stream_options.boolean("include_usage")) or False,
         body.boolean("store"),
@@ -169,6 +169,8 @@ class _Conversation:
         for place, item in enumerate(given, start):
             message = _usual(item) or self._unusual(item, place)
             if message is None:
+                if self._body.is_full:
+                    break
                 continue
             if message.role != "tool" and self._unanswered:
                 self._refuse_unanswered()

@@ -12,8 +12,6 @@ from typing import Final
 
 from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InputNames, InterruptAnswer
-from gateway.endpoints.answers import THREAD_HEADER, run_headers
-from gateway.errors import NotFoundError
 from gateway.events import approval_id
 from gateway.openai_api.chat_history import common_beginning
 from gateway.openai_api.chat_renderer import ChatForm, form_of
@@ -28,14 +26,17 @@ from gateway.openai_api.header_threads import (
     thread_of_header,
 )
 from gateway.openai_api.ids import new_run_id, new_thread_id, place_of
-from gateway.openai_api.questions import EarlierCall, asked_ids, decision_of
+from gateway.openai_api.questions import asked_ids, decision_of
 from gateway.openai_api.responses_references import StoredItems, call_asked, waiting_calls
 from gateway.openai_api.responses_resource import CHAT_ORIGIN
-from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object, header_text, left_out_headers
+from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, header_text, left_out_headers
 from gateway.openai_api.settings import ChatSettings
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.answers import THREAD_HEADER, run_headers
+from gateway.protocol.begin import Plan, Plans, RunName, RunRequest, begin, body_digest
+from gateway.protocol.earlier_calls import EarlierCall
 from gateway.protocol.input_cache import InputCache, KnownInput
-from gateway.protocol.repeated_requests import DIGEST, begun_before, body_digest
+from gateway.protocol.requests import expect_object
 from gateway.runs.viewer import Viewer
 
 _NAMES: Final = InputNames(run_id="Idempotency-Key", instructions="messages")
@@ -73,52 +74,48 @@ async def start_chat(
     chat = cache.find(caller.owner, named)
     body = expect_object(await chat.parsed(content, caller.owner, environment.time))
     request = read_chat_request(body, chat.read, refuses_others=settings.other_tools == "refuse")
-    try:
-        await environment.check_agent(caller, request.model)
-    except NotFoundError:
-        raise unknown_model(request.model) from None
     key = headers.get(KEY_HEADER, "")
-    run_id, digest = new_run_id("chatcmpl-", key), body_digest(body) if key else ""
-    if key and (begun := await begun_before(environment, caller, run_id, digest, REPEAT_WORDS)) is not None:
-        viewer, record = begun
-        return _started(viewer, form_of(record), record.thread_id, request)
-    place = await _place_of(environment, caller, request, headers, settings, new_thread_id(key and run_id))
-    if named and not place.short_lived:
-        cache.keep(caller.owner, named, chat, request.read, body, content)
-    asked = await _asked(environment, caller, request, place.thread_id)
-    form = replace(_form(request, run_id, environment.now(), settings), earlier=asked.earlier)
-    remembered = {**form.remembered, **({DIGEST: digest} if key else {})}
-    given = replace(
-        _input(request, chat, form.id, place.thread_id),
-        request_id=request_id,
-        short_lived=place.short_lived,
-        begins_from=place.begins_from,
-        request=remembered,
-    )
-    if settings.approve_by_word and asked.answers:
-        answered = replace(given, messages=given.messages[:-1], answers=asked.answers, must_answer=True)
-        if not asked.are_late or await environment.is_second_try(caller, request.model, answered):
-            given = answered
-    viewer = await environment.start(caller, request.model, given, from_first=True)
-    viewer.may_return = bool(key) or not request.stream
-    return _started(viewer, form, place.thread_id, request)
+    run_id = new_run_id("chatcmpl-", key)
+
+    async def plans() -> Plans[ChatForm]:
+        place = await _place_of(environment, caller, request, headers, settings, new_thread_id(key and run_id))
+        if named and not place.short_lived:
+            cache.keep(caller.owner, named, chat, request.read, body, content)
+        asked = await _asked(environment, caller, request, place.thread_id)
+        form = replace(_form(request, run_id, environment.now(), settings), earlier=asked.earlier)
+        given = replace(_input(request, chat, form, place), request_id=request_id)
+        return _plans(given, form, asked if settings.approve_by_word else _Asked())
+
+    name = RunName(run_id, body_digest(body), form_of, REPEAT_WORDS) if key else None
+    begun = await begin(environment, caller, RunRequest(request.model, plans, name, unknown_model))
+    begun.viewer.may_return = bool(key) or not request.stream
+    given_back = {**run_headers(begun.thread_id, begun.form.id), **left_out_headers(request.left_out)}
+    return StartedChat(begun.viewer, begun.form, request.stream, given_back)
 
 
-def _started(viewer: Viewer, form: ChatForm, thread_id: str, request: ChatRequest) -> StartedChat:
-    headers = {**run_headers(thread_id, form.id), **left_out_headers(request.left_out)}
-    return StartedChat(viewer, form, request.stream, headers)
+def _plans(given: AgentInput, form: ChatForm, asked: _Asked) -> Plans[ChatForm]:
+    """The last message is a person's answer, where that is asked for."""
+    if not asked.answers:
+        return Plans([Plan(given, form)])
+    answered = replace(given, messages=given.messages[:-1], answers=asked.answers, must_answer=True)
+    if not asked.are_late:
+        return Plans([Plan(answered, form)])
+    return Plans([Plan(answered, form, only_again=True), Plan(given, form)])
 
 
-def _input(request: ChatRequest, chat: KnownInput[ReadItems], run_id: str, thread_id: str) -> AgentInput:
+def _input(request: ChatRequest, chat: KnownInput[ReadItems], form: ChatForm, place: ThreadPlace) -> AgentInput:
     return AgentInput(
-        thread_id,
-        run_id,
+        place.thread_id,
+        form.id,
         request.messages,
         tools=request.tools,
         history="replace",
         minted_ids=frozenset(message.id for message in request.messages),
+        short_lived=place.short_lived,
+        begins_from=place.begins_from,
         origin=CHAT_ORIGIN,
-        wishes=request.wishes,
+        request=form.remembered,
+        options=request.options,
         recognition=chat.recognise,
         history_cache=chat.history,
         names_calls=True,

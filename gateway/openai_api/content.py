@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from gateway.endpoints.fields import shown_word
-from gateway.endpoints.media_fields import linked_medium, read_file
 from gateway.messages import (
     AudioBlock,
     Base64Source,
@@ -26,6 +24,8 @@ from gateway.messages import (
     json_kind,
 )
 from gateway.openai_api.fields import OpenAIFields
+from gateway.protocol.fields import shown_word
+from gateway.protocol.media_fields import linked_medium, read_file
 
 _Part: TypeAlias = Callable[[OpenAIFields], ContentBlock | None]
 

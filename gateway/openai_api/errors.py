@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from gateway.endpoints.failure_status import failure_status
-from gateway.errors import FieldProblem, GatewayError, InvalidRequestError, NotFoundError
-from gateway.events import Cancelled, RunFailed, RunFinished
+from gateway.errors import FieldProblem, InvalidRequestError, NotFoundError
+from gateway.events import RunFailed, RunFinished
 from gateway.messages import JsonObject
 from gateway.problems import Problem
-from gateway.providers.failure_words import public_message
+from gateway.protocol.failure_status import RunFailedError, failure_of
 from gateway.wire.json_pointer import dotted
 
 NO_RETRY: Mapping[str, str] = MappingProxyType({"x-should-retry": "false"})
@@ -25,7 +24,7 @@ request whose run has begun, so that no tool runs twice.
 _PASSES: Final = frozenset({"thread_busy", "version_conflict"})
 """The conflicts that a later request may not meet."""
 
-_UNUSABLE: Final = "the agent {agent!r} cannot answer: its model cannot be used; its operator can mend that"
+_UNUSABLE: Final = "{who} cannot answer: its model cannot be used; its operator can mend that"
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _CODES: Final = {
     "agent_not_found": "model_not_found",
@@ -36,7 +35,7 @@ _CODES: Final = {
     "model_quota": "insufficient_quota",
 }
 _REFUSALS: Final = {
-    "model_invalid": (400, "the agent {agent!r} cannot answer this request: its model refused it"),
+    "model_invalid": (400, "{who} cannot answer this request: its model refused it"),
     "model_authentication": (424, _UNUSABLE),
     "model_not_found": (424, _UNUSABLE),
 }
@@ -48,14 +47,6 @@ _INVALID: Final = 400
 _TOO_MANY: Final = 429
 _SERVER: Final = 500
 _CONFLICT: Final = 409
-
-
-class RunFailedError(GatewayError):
-    """A run that failed after it began, with the status of its failure. Its answer has the headers NO_RETRY."""
-
-    def __init__(self, message: str, code: str, status: int) -> None:
-        super().__init__(message, code=code)
-        self.status = status  # type: ignore[misc]  # each failure has its own
 
 
 def wrong(message: str, pointer: str, *, code: str = "invalid_value", right: str = "") -> InvalidRequestError:
@@ -98,24 +89,10 @@ def param_of(pointer: str) -> str | None:
     return dotted(pointer) or None
 
 
-def failure_of(last: RunFinished | RunFailed, *, agent_id: str = "", to_operator: bool = True) -> RunFailedError | None:
+def run_failure(
+    last: RunFinished | RunFailed, *, agent_id: str = "", to_operator: bool = True
+) -> RunFailedError | None:
     """The error of a run that failed or was cancelled; None of another. `to_operator`: the caller may see why a model
-    failed, and which; others read the agent's id.
+    failed, and which; others read the agent's id. Its answer has the headers NO_RETRY.
     """
-    if isinstance(last, RunFinished):
-        cancelled = isinstance(last.outcome, Cancelled)
-        return RunFailedError("the run was cancelled", "cancelled", _CONFLICT) if cancelled else None
-    return failure_error(last, agent_id=agent_id, to_operator=to_operator)
-
-
-def failure_error(failed: RunFailed, *, agent_id: str = "", to_operator: bool = True) -> RunFailedError:
-    """The error of a run that failed, as `failure_of`."""
-    code = failed.code
-    status, said = _REFUSALS.get(code) or (failure_status(code), "")
-    if to_operator:
-        message = failed.message
-    elif said:
-        message = said.format(agent=agent_id)
-    else:
-        message = public_message(code, failed.message, f"the agent {agent_id!r}")
-    return RunFailedError(message, code, status)
+    return failure_of(last, to_operator=to_operator, who=f"the agent {agent_id!r}", refusals=_REFUSALS)

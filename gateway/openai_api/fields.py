@@ -5,12 +5,8 @@ Below: errors. Above: the readers of bodies.
 
 from __future__ import annotations
 
-from gateway.endpoints.fields import Fields
-from gateway.openai_api.errors import param_of
+from gateway.protocol.fields import PlacedFields
 
 
-class OpenAIFields(Fields):
+class OpenAIFields(PlacedFields):
     """Fields that are called as `param` calls them. They stand in a body of OpenAI's API."""
-
-    def called(self, name: str) -> str:
-        return param_of(self.pointer(name)) or "the body"

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, get_args
 
-from gateway.endpoints.generation_fields import read_seed, read_stop
 from gateway.openai_api.fields import OpenAIFields
-from gateway.wishes.generation import (
+from gateway.options.generation import (
     GenerationOptions,
     JsonFormat,
     ReasoningEffort,
     ReasoningSummary,
 )
+from gateway.protocol.generation_fields import read_seed, read_stop
 
 _EFFORTS: Final[Mapping[str, ReasoningEffort]] = {**{each: each for each in get_args(ReasoningEffort)}, "max": "xhigh"}
 _SUMMARIES: Final[Mapping[str, ReasoningSummary]] = {each: each for each in get_args(ReasoningSummary)}

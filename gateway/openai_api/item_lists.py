@@ -10,10 +10,10 @@ from collections.abc import Reversible, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from gateway.endpoints.requests import PAGE_BYTES, whole_number
 from gateway.messages import JsonObject
 from gateway.openai_api.errors import wrong
-from gateway.wire import strict_json
+from gateway.protocol.pages import PageSize
+from gateway.protocol.requests import whole_number
 
 _USUAL: Final = 20
 _MOST: Final = 100
@@ -32,7 +32,7 @@ class ListedItem(Protocol):
 @dataclass(frozen=True, slots=True)
 class ListPart:
     """At most `limit` items behind the one with the id `after`, the latest first unless `oldest_first`; fewer where
-    they are large (PAGE_BYTES).
+    they are large (PageSize).
     """
 
     limit: int = _USUAL
@@ -49,12 +49,12 @@ class ListPart:
         if self.after is not None and all(item.id != self.after for item in ordered):
             raise wrong(f"after is {self.after[:200]!r}, which is the id of no item here", "/after")
         found: list[JsonObject] = []
-        size = 0
+        size = PageSize()
         for item in ordered:
-            if len(found) == self.limit or size >= PAGE_BYTES:
+            if len(found) == self.limit or size.is_full:
                 return item_list(found, has_more=True)
             found.append(item.value)
-            size += len(strict_json.dump(item.value))
+            size.add(item.value)
         return item_list(found)
 
 

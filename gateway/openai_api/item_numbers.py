@@ -19,7 +19,8 @@ from gateway.events import (
 )
 from gateway.messages import ToolCall
 from gateway.openai_api.ids import item_id
-from gateway.openai_api.questions import EarlierCall, Question
+from gateway.openai_api.questions import Question
+from gateway.protocol.earlier_calls import EarlierCall
 
 _ITEMS: Final = frozenset({TextStarted, ReasoningStarted, MediaGiven, ToolCallStarted, ToolReturned})
 

@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from gateway.events import Interrupt
-from gateway.messages import JsonObject, JsonValue, Message, TextBlock
+from gateway.messages import Message, TextBlock
 from gateway.openai_api.unseen import spelled_out
 from gateway.tool_output import encodable
 
@@ -44,33 +43,6 @@ _ID: Final = re.compile(r"mcpr_[A-Za-z0-9_-]+")
 _IDS: Final = re.compile(rf"\(approval ({_ID.pattern}(?:, {_ID.pattern})*)\)\s*\Z")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _BACKTICKS: Final = re.compile(r"`+")
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierCall:
-    """A call that an earlier run left open for a person, and that this run may carry out, refuse or leave open.
-
-    `approval_request_id` is the id of the question, as clients know it; `server` the label of the tool's MCP server.
-    """
-
-    call_id: str
-    name: str
-    arguments: str
-    server: str | None = None
-    approval_request_id: str | None = None
-
-
-def kept_calls(calls: Sequence[EarlierCall]) -> JsonObject:
-    """What a run's record keeps of these calls; `earlier_calls` reads it."""
-    kept: list[JsonValue] = [
-        [call.call_id, call.name, call.arguments, call.server, call.approval_request_id] for call in calls
-    ]
-    return {"earlier": kept} if kept else {}
-
-
-def earlier_calls(request: JsonObject) -> tuple[EarlierCall, ...]:
-    """The calls in a run's record."""
-    return tuple(EarlierCall(*call) for call in cast("list[list[str]]", request.get("earlier", [])))
 
 
 class Question(NamedTuple):

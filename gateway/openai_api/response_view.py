@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.access.callers import Caller
-from gateway.openai_api.questions import EarlierCall
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
 from gateway.openai_api.responses_output import Seal
 from gateway.openai_api.responses_renderer import ResponsesRenderer
 from gateway.openai_api.responses_resource import CHAT_ORIGIN, ORIGIN, Approvals, form_of
 from gateway.openai_api.settings import ResponsesSettings
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.earlier_calls import EarlierCall
 from gateway.store import RunRecord
 
 

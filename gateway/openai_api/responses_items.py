@@ -12,7 +12,6 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from gateway.endpoints.fields import shown_word
 from gateway.messages import (
     Base64Source,
     ContentBlock,
@@ -31,6 +30,7 @@ from gateway.openai_api.content import read_content
 from gateway.openai_api.fields import OpenAIFields
 from gateway.openai_api.questions import REFUSED, is_question
 from gateway.openai_api.tools import flat_name
+from gateway.protocol.fields import shown_word
 from gateway.wire.strict_json import begins_with
 
 

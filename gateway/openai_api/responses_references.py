@@ -29,11 +29,12 @@ from gateway.messages import (
 )
 from gateway.openai_api.errors import wrong
 from gateway.openai_api.ids import ItemPlace, item_id, place_of
-from gateway.openai_api.questions import EarlierCall, asked_ids, decision_of, is_question
+from gateway.openai_api.questions import asked_ids, decision_of, is_question
 from gateway.openai_api.responses_chain import Chain, approval_gone, asked_last
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem, may_stand_for_another
 from gateway.openai_api.thread_items import noted_ids
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.earlier_calls import EarlierCall
 from gateway.runs.run_events import blocks_in_order
 
 _KINDS: Final[Mapping[type[ContentBlock], Sequence[str]]] = {

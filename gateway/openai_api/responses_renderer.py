@@ -20,15 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
-
-import orjson
 
 from gateway.events import (
     Cancelled,
     Completed,
+    Deltas,
     Event,
     Incomplete,
     Interrupt,
@@ -53,10 +51,10 @@ from gateway.events import (
 )
 from gateway.messages import Base64Source, ImageBlock, JsonObject, ToolCall
 from gateway.openai_api.chat_messages import is_refusal, pending_calls
-from gateway.openai_api.errors import RunFailedError, failure_of
+from gateway.openai_api.errors import run_failure
 from gateway.openai_api.ids import ItemKind, item_id
 from gateway.openai_api.media_out import markdown_of
-from gateway.openai_api.questions import REFUSED, EarlierCall, Question, question_text
+from gateway.openai_api.questions import REFUSED, Question, question_text
 from gateway.openai_api.responses_output import (
     CallItem,
     Fact,
@@ -81,15 +79,19 @@ from gateway.openai_api.responses_resource import (
     response_object,
 )
 from gateway.openai_api.usage import responses_usage
+from gateway.protocol.earlier_calls import EarlierCall
+from gateway.protocol.failure_status import RunFailedError
 from gateway.tool_output import encodable
 from gateway.wire import strict_json
+from gateway.wire.text_frames import numbered_frames
 
 ItemT = TypeVar("ItemT", bound=OutputItem)
 
-_DELTA: Final = b'%b%b,"sequence_number":%d}\n\n'
+# What comes behind the text of a delta, and behind its number.
+_BETWEEN: Final = b',"sequence_number":'
+_TAIL: Final = b"}\n\n"
 _DONE: Final = b"data: [DONE]\n\n"
 _UNKNOWN: Final = "unknown"
-_MANY: Final = 32  # events: fewer are written sooner one by one
 _ENDS: Final = frozenset({TextEnded, ReasoningEnded, ToolCallEnded})
 _CUT_OFF: Final = frozenset({StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, StopReason.CONTEXT_OVERFLOW})
 
@@ -143,71 +145,50 @@ class ResponsesRenderer:
         self._failure: RunFailedError | None = None
         self._begun: JsonObject = {}
         self._response: JsonObject | None = None
-        # of the last deltas of words and of a call: its message or call, its frames' beginning, its parts
+        # of the last deltas of words and of a call: its message or call, its frames' beginning; the words' parts
         self._words_id = self._call_id = ""
         self._head = self._call_head = b""
         self._parts: list[str] = []
-        self._call_parts: list[str] = []
+
+    @property
+    def frames(self) -> int:
+        """How many numbered frames there were so far."""
+        return self._sequence
 
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
         """The frames of the next events."""
-        if len(events) < _MANY:
-            return self._one_by_one(events)
-        frames: list[bytes] = []
-        for kind, group in groupby(events, type):
-            alike = [*group]
-            frames += self._texts(alike) if kind is TextDelta else self._one_by_one(alike)  # type: ignore[arg-type]
-        return frames
-
-    def _one_by_one(self, events: Sequence[Event]) -> list[bytes]:
-        words_id, head, parts = self._words_id, self._head, self._parts
-        call_id, call_head, call_parts = self._call_id, self._call_head, self._call_parts
-        sequence = self._sequence
         frames: list[bytes] = []
         for event in events:
-            kind = type(event)
-            if (kind is TextDelta or kind is ReasoningDelta) and event.message_id == words_id:  # type: ignore[union-attr]
-                begin, delta = head, event.text  # type: ignore[union-attr]
-                parts.append(delta)
-            elif kind is ToolCallDelta and event.call_id == call_id:  # type: ignore[union-attr]
-                begin, delta = call_head, event.arguments  # type: ignore[union-attr]
-                call_parts.append(delta)
-            else:
-                if kind in _SHOWN:
-                    self._sequence = sequence
-                    frames += self._rare(event)
-                    words_id, head, parts = self._words_id, self._head, self._parts
-                    call_id, call_head, call_parts = self._call_id, self._call_head, self._call_parts
-                    sequence = self._sequence
-                continue
-            try:
-                frames.append(_DELTA % (begin, orjson.dumps(delta), sequence))
-            except TypeError:  # half a surrogate pair
-                frames.append(_DELTA % (begin, strict_json.dump(delta), sequence))
-            sequence += 1
-        self._sequence = sequence
+            if isinstance(event, Deltas):
+                frames += self._deltas(event)
+            elif type(event) in _SHOWN:
+                frames += self._rare(event)
         return frames
 
-    def _texts(self, deltas: Sequence[TextDelta]) -> list[bytes]:
-        """The frames of deltas; of many plain ones of one text in less time."""
-        frames = self._one_by_one(deltas[:1])
-        rest = deltas[1:]
-        if len(rest) < _MANY or {delta.message_id for delta in rest} != {self._words_id}:
-            return frames + self._one_by_one(rest)
-        said = [delta.text for delta in rest]
-        try:
-            written = orjson.dumps(said)
-        except TypeError:  # half a surrogate pair
-            return frames + self._one_by_one(rest)
-        if (pieces := strict_json.texts_between_quotes(written)) is None:
-            return frames + self._one_by_one(rest)
-        self._parts += said
-        head, sequence = self._head, self._sequence
-        self._sequence = sequence + len(said)
-        for piece in pieces:
-            frames.append(b'%b"%b","sequence_number":%d}\n\n' % (head, piece, sequence))
-            sequence += 1
-        return frames
+    def _deltas(self, event: TextDelta | ReasoningDelta | ToolCallDelta) -> list[bytes]:
+        frames, head = self._add_texts(event)
+        if not head:
+            return frames
+        sequence = self._sequence
+        self._sequence = sequence + len(event.texts)
+        return frames + numbered_frames(head, event.texts, _BETWEEN, sequence, _TAIL)
+
+    def _add_texts(self, event: TextDelta | ReasoningDelta | ToolCallDelta) -> tuple[list[bytes], bytes]:
+        """Add the pieces to their item. Gives the frames before theirs, and what theirs begin with; nothing where they
+        are not shown.
+        """
+        frames: list[bytes] = []
+        if isinstance(event, ToolCallDelta):
+            if event.id != self._call_id:
+                frames = self._rare(event)
+            self._calls[event.id].parts.extend(event.texts)
+            return frames, self._call_head if event.id == self._call_id else b""
+        if event.id != self._words_id:
+            frames = self._rare(event)
+            if event.id != self._words_id:
+                return frames, b""
+        self._parts += event.texts
+        return frames, self._head
 
     def final(self) -> JsonObject:
         """The Response.
@@ -251,7 +232,7 @@ class ResponsesRenderer:
     def _delta_frame(self, head: bytes, text: str) -> bytes:
         sequence = self._sequence
         self._sequence = sequence + 1
-        return _DELTA % (head, strict_json.dump(text), sequence)
+        return b"%b%b%b%d%b" % (head, strict_json.dump(text), _BETWEEN, sequence, _TAIL)
 
     def _snapshot(self, kind: str, response: bytes) -> bytes:
         name, sequence = kind.encode(), self._sequence
@@ -312,7 +293,7 @@ class ResponsesRenderer:
                 frames += self._question(interrupt)
         if isinstance(last, RunFinished) and is_refusal(last.outcome) and not self._has_refused():
             frames += self._refuse()
-        self._failure = failure_of(last, agent_id=self._form.model, to_operator=self._to_operator)
+        self._failure = run_failure(last, agent_id=self._form.model, to_operator=self._to_operator)
         status, members = self._ending(last)
         output = [item.value() for item in self.items]
         usage = responses_usage(last.usage)
@@ -356,14 +337,12 @@ class ResponsesRenderer:
         self._words[event.message_id] = self._add(item)
         return self._frames(item.opened())
 
-    def _first_delta(self, event: TextDelta | ReasoningDelta) -> list[bytes]:
-        """The next words of another text than the last ones."""
-        if (item := self._words.get(event.message_id)) is None:
+    def _go_on_with(self, event: TextDelta | ReasoningDelta) -> list[bytes]:
+        """The next words are those of another text than the last ones."""
+        if (item := self._words.get(event.id)) is None:
             return []
-        frames = [] if item.parts else self._frames(item.begun())
-        item.parts.append(event.text)
-        self._words_id, self._head, self._parts = event.message_id, item.head, item.parts
-        return [*frames, self._delta_frame(item.head, event.text)]
+        self._words_id, self._head, self._parts = event.id, item.head, item.parts
+        return [] if item.parts else self._frames(item.begun())
 
     def _end_words(self, event: TextEnded | ReasoningEnded) -> list[bytes]:
         if (item := self._words.get(event.message_id)) is not None:
@@ -433,14 +412,11 @@ class ResponsesRenderer:
         namespace, name = self._form.namespaced.get(tool, (None, tool))
         return self._add(CallItem(self._id("fc", number), len(self.items), call_id, name, namespace))
 
-    def _call_delta(self, event: ToolCallDelta) -> list[bytes]:
-        """The next piece of another call than the last one."""
-        call = self._calls[event.call_id]
-        call.parts.append(event.arguments)
-        if (item := call.item) is None:
-            return []
-        self._call_id, self._call_head, self._call_parts = event.call_id, item.head, item.parts
-        return [self._delta_frame(item.head, event.arguments)]
+    def _go_on_with_call(self, event: ToolCallDelta) -> list[bytes]:
+        """The next arguments are those of another call than the last ones."""
+        if (item := self._calls[event.id].item) is not None:
+            self._call_id, self._call_head = event.id, item.head
+        return []
 
     def _end_call(self, event: ToolCallEnded) -> list[bytes]:
         call = self._calls.get(event.call_id)
@@ -522,14 +498,11 @@ class ResponseBody(ResponsesRenderer):
     """The renderer of one body: it has no frames, which takes less than half of the time."""
 
     def render(self, events: Sequence[Event], first: int) -> Sequence[bytes]:
-        words_id, parts = self._words_id, self._parts
         for event in events:
-            kind = type(event)
-            if (kind is TextDelta or kind is ReasoningDelta) and event.message_id == words_id:  # type: ignore[union-attr]
-                parts.append(event.text)  # type: ignore[union-attr]
-            elif kind in _SHOWN:
+            if isinstance(event, Deltas):
+                self._add_texts(event)
+            elif type(event) in _SHOWN:
                 self._rare(event)
-                words_id, parts = self._words_id, self._parts
         return ()
 
 
@@ -551,14 +524,14 @@ _RULES: Final[Mapping[type[Event], Callable[[ResponsesRenderer, Any], list[bytes
     {
         RunStarted: ResponsesRenderer._open,
         TextStarted: ResponsesRenderer._begin_text,
-        TextDelta: ResponsesRenderer._first_delta,
+        TextDelta: ResponsesRenderer._go_on_with,
         TextEnded: ResponsesRenderer._end_words,
         ReasoningStarted: ResponsesRenderer._begin_reasoning,
-        ReasoningDelta: ResponsesRenderer._first_delta,
+        ReasoningDelta: ResponsesRenderer._go_on_with,
         ReasoningEnded: ResponsesRenderer._end_words,
         MediaGiven: ResponsesRenderer._show_medium,
         ToolCallStarted: ResponsesRenderer._begin_call,
-        ToolCallDelta: ResponsesRenderer._call_delta,
+        ToolCallDelta: ResponsesRenderer._go_on_with_call,
         ToolCallEnded: ResponsesRenderer._end_call,
         ToolReturned: ResponsesRenderer._return,
         RunFinished: ResponsesRenderer._end,

@@ -19,7 +19,7 @@ from gateway.openai_api.includes import ENCRYPTED, read_includes
 from gateway.openai_api.metadata import read_metadata
 from gateway.openai_api.responses_items import InputItem, ReadInput, read_input
 from gateway.openai_api.tools import NamespacedName, read_tool_choice, read_tools
-from gateway.wishes.run_wishes import RunWishes, WishedLimits
+from gateway.options.run_options import RequestedLimits, RunOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ResponsesRequest:
     model: str
     items: tuple[InputItem, ...]
     tools: tuple[ToolSpec, ...]
-    wishes: RunWishes
+    options: RunOptions
     echoed: JsonObject
     previous_response_id: str | None = None
     conversation: str | None = None
@@ -73,11 +73,11 @@ def read_request(
     counted = fields.counted
     tools = read_tools(fields, namespaces=True, refuses_others=refuses_others, taken=taken)
     allowed, choice = read_tool_choice(fields, tools)
-    wishes = RunWishes(
-        options=read_generation(fields),
+    options = RunOptions(
+        generation=read_generation(fields),
         tool_choice=choice,
         instructions=fields.text("instructions") or "",
-        limits=WishedLimits(max_tool_calls=fields.number("max_tool_calls", least=1)),
+        limits=RequestedLimits(max_tool_calls=fields.number("max_tool_calls", least=1)),
         detached=bool(fields.boolean("background")),
     )
     store = fields.boolean("store")
@@ -85,15 +85,15 @@ def read_request(
         model,
         items,
         allowed,
-        wishes,
+        options,
         _echoed(fields),
         previous_response_id=fields.text("previous_response_id") or None,
         conversation=_conversation(fields),
         store=store is not False,
-        background=wishes.detached,
+        background=options.detached,
         stream=bool(fields.boolean("stream")),
         encrypted=ENCRYPTED in read_includes(fields),
-        takes_requests=any(tool.value.get("type") == "mcp" for tool in fields.objects("tools")),
+        takes_requests=_takes_requests(body),
         counted=counted,
         namespaced=tools.namespaced,
         left_out=tools.left_out,
@@ -101,6 +101,11 @@ def read_request(
     _check_rest(fields, request)
     fields.check()
     return request
+
+
+def _takes_requests(body: JsonObject) -> bool:
+    tools = body.get("tools")
+    return isinstance(tools, list) and any(isinstance(tool, dict) and tool.get("type") == "mcp" for tool in tools)
 
 
 def _conversation(fields: OpenAIFields) -> str | None:

@@ -13,8 +13,8 @@ from typing import Final, Literal, TypeAlias, cast
 
 from gateway.events import Incomplete, StopReason
 from gateway.messages import JsonObject, JsonValue
-from gateway.openai_api.questions import EarlierCall, earlier_calls, kept_calls
 from gateway.openai_api.tools import NamespacedName
+from gateway.protocol.earlier_calls import EarlierCall, earlier_calls, kept_calls
 from gateway.store import RunRecord
 
 BackendTools: TypeAlias = Literal["mcp_call", "function_call", "hidden"]

@@ -14,15 +14,14 @@ from typing import Final
 
 from gateway.access.callers import Caller
 from gateway.agent import ABSENT, AgentInput, InputNames, InterruptAnswer
-from gateway.endpoints.answers import run_headers
-from gateway.errors import ConflictError, GatewayError, InvalidRequestError, NotFoundError
+from gateway.errors import GatewayError, InvalidRequestError
 from gateway.events import approval_id
 from gateway.history.model_view import open_calls
-from gateway.messages import JsonObject, Message, ToolCall, unanswered_calls
+from gateway.messages import Message, ToolCall, unanswered_calls
 from gateway.openai_api.errors import unknown_model, wrong
 from gateway.openai_api.header_threads import ThreadPlace, first_named, header_place
 from gateway.openai_api.ids import new_run_id, new_thread_id
-from gateway.openai_api.questions import EarlierCall, decision_of
+from gateway.openai_api.questions import decision_of
 from gateway.openai_api.reasoning_envelopes import EnvelopeKey
 from gateway.openai_api.responses_chain import Chain, approval_gone, check_outputs, find_chain, whole_thread
 from gateway.openai_api.responses_history import common_beginning
@@ -38,11 +37,14 @@ from gateway.openai_api.responses_references import (
 )
 from gateway.openai_api.responses_request import ResponsesRequest, read_request
 from gateway.openai_api.responses_resource import ORIGIN, Approvals, ResponseForm, form_of
-from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, expect_object, left_out_headers
+from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, left_out_headers
 from gateway.openai_api.settings import ResponsesSettings
 from gateway.protocol import ProtocolEnvironment
+from gateway.protocol.answers import run_headers
+from gateway.protocol.begin import Plan, Plans, RunName, RunRequest, begin, body_digest
+from gateway.protocol.earlier_calls import EarlierCall
 from gateway.protocol.input_cache import InputCache, KnownInput
-from gateway.protocol.repeated_requests import DIGEST, begun_before, body_digest
+from gateway.protocol.requests import expect_object
 from gateway.runs.viewer import Viewer
 
 logger = logging.getLogger(__name__)
@@ -91,59 +93,48 @@ async def start_response(
     settings = environment.protocol_settings(caller, ResponsesSettings)
     refuses_others = settings.other_tools == "refuse"
     request = read_request(body, before, refuses_others=refuses_others)
+    await environment.turn_after(caller, request.counted + len(request.tools))
     plain = () if goes_behind else plain_messages(request.items, before)
-    try:
-        await environment.check_agent(caller, request.model)
-    except NotFoundError:
-        raise unknown_model(request.model) from None
     seal = await _seal_for(environment, caller, request)
     key = headers.get(KEY_HEADER, "")
-    run_id, digest = new_run_id("resp_", key), body_digest(body) if key else ""
-    if key and (begun := await begun_before(environment, caller, run_id, digest, REPEAT_WORDS)) is not None:
-        viewer, record = begun
-        return _started(viewer, form_of(record), request, seal)
-    if taken := await _taken_names(environment, caller, request):
-        request = read_request(body, before, refuses_others=refuses_others, taken=taken)
-    new = new_thread_id(key and run_id)
-    place = None if goes_behind else await _header_place(environment, caller, request, headers, settings, new)
-    if place is None:
-        chain = await find_chain(environment, caller, request)
-    elif (chain := await whole_thread(environment, caller, place.thread_id)) is None:
-        new = place.thread_id
-    if named and not goes_behind and isinstance(given := body.get("input"), list):
-        cache.keep(caller.owner, named, known, ReadInput(given, request.items, plain, request.counted), body, content)
-    said = await _said(environment, caller, request, chain, plain, by_word=settings.approve_by_word)
-    form = _form(request, run_id, new, environment.now(), settings, said.earlier)
-    form = replace(form, approvals=_approvals(settings, request, chain))
-    plan = _Plan(request, chain, place, said, form, digest, request_id, known)
-    return await _begun(environment, caller, plan, seal)
+    run_id = new_run_id("resp_", key)
+
+    async def plans() -> Plans[ResponseForm]:
+        asked, new = request, new_thread_id(key and run_id)
+        if taken := await _taken_names(environment, caller, request):
+            asked = read_request(body, before, refuses_others=refuses_others, taken=taken)
+            await environment.turn_after(caller, asked.counted + len(asked.tools))
+        place = None if goes_behind else await _header_place(environment, caller, asked, headers, settings, new)
+        if place is None:
+            chain = await find_chain(environment, caller, asked)
+        elif (chain := await whole_thread(environment, caller, place.thread_id)) is None:
+            new = place.thread_id
+        if named and not goes_behind and isinstance(given := body.get("input"), list):
+            cache.keep(caller.owner, named, known, ReadInput(given, asked.items, plain, asked.counted), body, content)
+        said = await _said(environment, caller, asked, chain, plain, by_word=settings.approve_by_word)
+        form = _form(asked, run_id, new, environment.now(), settings, said.earlier)
+        form = replace(form, approvals=_approvals(settings, asked, chain))
+        return _plans(_Plan(asked, chain, place, said, form, request_id, known))
+
+    name = RunName(run_id, body_digest(body), form_of, REPEAT_WORDS) if key else None
+    begun = await begin(environment, caller, RunRequest(request.model, plans, name, unknown_model))
+    given_back = {**run_headers(begun.form.thread_id, begun.form.run_id), **left_out_headers(request.left_out)}
+    return StartedResponse(begun.viewer, begun.form, request.stream, seal, given_back)
 
 
-async def _begun(environment: ProtocolEnvironment, caller: Caller, plan: _Plan, seal: Seal | None) -> StartedResponse:
-    """The run that was planned, on the thread that goes on or on a new one. Raises as `start_response`."""
-    request, chain, said = plan.request, plan.chain, plan.said
-    there = plan if chain is None else replace(plan, form=replace(plan.form, thread_id=chain.thread.thread_id))
-    comes_again = await _comes_again(environment, caller, there)
-    if not comes_again and said.again is not None:
-        answered = replace(there, said=said.again)
-        if comes_again := await _comes_again(environment, caller, answered):
-            there, said = answered, said.again
-    if said.late is not None and not comes_again:
-        raise said.late
-    if chain is not None and (comes_again or _goes_on(chain, plan.place, request, said.answers)):
-        try:
-            viewer = await environment.start(caller, request.model, there.same_thread(), from_first=True)
-            return _started(viewer, there.form, request, seal)
-        except ConflictError as error:
-            if error.code not in _TAKEN or chain.record is None or said.answers:
-                raise
-    viewer = await environment.start(caller, request.model, plan.new_thread(), from_first=True)
-    return _started(viewer, plan.form, request, seal)
-
-
-def _started(viewer: Viewer, form: ResponseForm, request: ResponsesRequest, seal: Seal | None) -> StartedResponse:
-    headers = {**run_headers(form.thread_id, form.run_id), **left_out_headers(request.left_out)}
-    return StartedResponse(viewer, form, request.stream, seal, headers)
+def _plans(plan: _Plan) -> Plans[ResponseForm]:
+    """The run is on the thread that goes on, or on a new one."""
+    chain, said = plan.chain, plan.said
+    ways: list[Plan[ResponseForm]] = []
+    if chain is not None:
+        there = replace(plan, form=replace(plan.form, thread_id=chain.thread.thread_id))
+        tries = [there] if said.again is None else [there, replace(there, said=said.again)]
+        ways += (each.on_thread(chain, only_again=True) for each in tries if each.may_come_again)
+        if said.late is None and _goes_on(chain, plan.place, plan.request, said.answers):
+            ways.append(there.on_thread(chain))
+    if said.late is None:
+        ways.append(Plan(plan.new_thread(), plan.form))
+    return Plans(ways, said.late)
 
 
 async def _taken_names(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Collection[str]:
@@ -299,14 +290,6 @@ def _goes_on(
     return chain.is_short_lived is not request.store and (chain.replays or chain.is_last)
 
 
-async def _comes_again(environment: ProtocolEnvironment, caller: Caller, plan: _Plan) -> bool:
-    """Whether the chain's thread has what the request says already, by a run that failed with it. `plan` is on it."""
-    chain, request = plan.chain, plan.request
-    if chain is None or chain.is_short_lived is request.store or (chain.is_last and plan.said.late is None):
-        return False
-    return await environment.is_second_try(caller, request.model, plan.same_thread())
-
-
 def _form(
     request: ResponsesRequest,
     run_id: str,
@@ -350,9 +333,21 @@ class _Plan:
     place: ThreadPlace | None
     said: _Said
     form: ResponseForm
-    digest: str
     request_id: str
     known: KnownInput[ReadInput]
+
+    @property
+    def may_come_again(self) -> bool:
+        """Whether the chain's thread may have what the request says already, by a run that failed with it."""
+        chain = self.chain
+        if chain is None or chain.is_short_lived is self.request.store:
+            return False
+        return not chain.is_last or self.said.late is not None
+
+    def on_thread(self, chain: Chain, *, only_again: bool = False) -> Plan[ResponseForm]:
+        """The run on the chain's thread. Where that is taken, a run without answers begins a thread."""
+        gives_way = frozenset[str]() if chain.record is None or self.said.answers else _TAKEN
+        return Plan(self._same_thread(), self.form, only_again=only_again, gives_way=gives_way)
 
     def new_thread(self) -> AgentInput:
         """The input of a run that begins a thread: as the chain's, where there is one."""
@@ -361,7 +356,7 @@ class _Plan:
             end = self.place.begins_from
         return replace(self._input(begins=True), begins_from=end)
 
-    def same_thread(self) -> AgentInput:
+    def _same_thread(self) -> AgentInput:
         """The input of a run on the chain's thread."""
         chain = self.chain
         end = None if chain is None or chain.replays or self.said.answers else chain.end
@@ -371,9 +366,6 @@ class _Plan:
         request, said, form = self.request, self.said, self.form
         replays = self.place is not None or (self.chain is not None and self.chain.replays)
         keeps = request.store and not (self.place is not None and self.place.short_lived)
-        remembered: JsonObject = {**form.remembered, "begins_thread": begins}
-        if self.digest:
-            remembered[DIGEST] = self.digest
         return AgentInput(
             form.thread_id,
             form.run_id,
@@ -388,8 +380,8 @@ class _Plan:
             short_lived=begins and not keeps,
             forgets_pauses=not request.store,
             origin=ORIGIN,
-            request=remembered,
-            wishes=request.wishes,
+            request={**form.remembered, "begins_thread": begins},
+            options=request.options,
             recognition=self.known.recognise if replays else None,
             history_cache=self.known.history if replays else None,
             names_calls=True,

@@ -18,16 +18,16 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
-from gateway.endpoints.answers import json_response
-from gateway.endpoints.requests import end_with_client, read_json
-from gateway.endpoints.routes import allowed_methods
-from gateway.errors import GatewayError, InvalidRequestError
+from gateway.errors import GatewayError
 from gateway.events import RunFailed
-from gateway.messages import JsonObject, JsonValue, json_kind
+from gateway.messages import JsonObject
 from gateway.openai_api.errors import NO_RETRY, openai_error, retry_headers, status_of
 from gateway.problems import Problem, problem_of, shown_path
-from gateway.protocol.repeated_requests import RepeatWords
-from gateway.renderer import Renderer, rendered_body, rendered_stream_once_shown
+from gateway.protocol.answers import json_response
+from gateway.protocol.begin import RepeatWords
+from gateway.protocol.renderer import Renderer, rendered_body, rendered_stream_once_shown
+from gateway.protocol.requests import end_with_client, expect_object, read_json
+from gateway.protocol.routes import allowed_methods
 from gateway.runs.viewer import Viewer
 from gateway.sse import OpenStreams
 
@@ -62,13 +62,6 @@ def openai_routes(routes: Sequence[Route]) -> Sequence[BaseRoute]:
 async def read_object(request: Request) -> JsonObject:
     """The JSON object in the body. Raises InvalidRequestError (400)."""
     return expect_object(await read_json(request))
-
-
-def expect_object(body: JsonValue) -> JsonObject:
-    """A body, if it is an object. Raises InvalidRequestError (400)."""
-    if not isinstance(body, dict):
-        raise InvalidRequestError(f"the body is {json_kind(body)}; it must be a JSON object", status=400)
-    return body
 
 
 def header_text(headers: Mapping[str, str], name: str) -> str:
@@ -110,7 +103,7 @@ async def answer_with_stream(
     renderer: Renderer[object],
     streams: OpenStreams,
     headers: Mapping[str, str],
-    failure: Callable[[RunFailed], GatewayError],
+    failure: Callable[[RunFailed], GatewayError | None],
 ) -> Response:
     """The stream of a run that has begun; an error, as that of a body, where it fails before it has said anything.
 
@@ -122,7 +115,11 @@ async def answer_with_stream(
         stream = await rendered_stream_once_shown(request, viewer, renderer, streams, headers=headers)
     except GatewayError as error:
         return _failed(error, headers)
-    return _failed(failure(stream), headers) if isinstance(stream, RunFailed) else stream
+    if not isinstance(stream, RunFailed):
+        return stream
+    failed = failure(stream)
+    assert failed is not None, "a run that failed has an error"
+    return _failed(failed, headers)
 
 
 def _failed(error: GatewayError, headers: Mapping[str, str]) -> Response:

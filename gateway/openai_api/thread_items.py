@@ -38,9 +38,9 @@ from gateway.messages import (
 )
 from gateway.openai_api.ids import place_of
 from gateway.openai_api.media_out import address_of, markdown_of
-from gateway.openai_api.questions import EarlierCall
 from gateway.openai_api.response_view import ResponseView
 from gateway.openai_api.responses_renderer import ResponsesRenderer
+from gateway.protocol.earlier_calls import EarlierCall
 from gateway.runs.run_events import events_of
 from gateway.store import RunRecord
 from gateway.tool_output import encodable

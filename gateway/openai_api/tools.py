@@ -9,17 +9,16 @@ https://platform.openai.com/docs/api-reference/responses/create
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import count
 from typing import Final, NamedTuple
 
-from gateway.endpoints.fields import shown_word
-from gateway.endpoints.tool_fields import function_name, function_of, function_spec, is_function
-from gateway.frozen import replace
 from gateway.messages import JsonObject, ToolSpec
 from gateway.openai_api.fields import OpenAIFields
-from gateway.wishes.generation import OneTool, ToolChoice
+from gateway.options.generation import OneTool, ToolChoice
+from gateway.protocol.fields import shown_word
+from gateway.protocol.tool_fields import function_name, function_of, function_spec, is_function
 
 _CHOICES: Final[Mapping[str, ToolChoice]] = {"auto": "auto", "none": "none", "required": "required"}
 _MODES: Final[Mapping[str, ToolChoice]] = {"auto": "auto", "required": "required"}
@@ -43,6 +42,20 @@ class ReadTools:
     specs: tuple[ToolSpec, ...]
     namespaced: Mapping[str, NamespacedName]
     left_out: tuple[str, ...]
+
+    def known_names(self) -> _KnownNames:
+        """What the model calls the functions in namespaces."""
+        of_namespaces: dict[str, set[str]] = {}
+        for known, named in self.namespaced.items():
+            of_namespaces.setdefault(named.namespace, set()).add(known)
+        return _KnownNames({named: known for known, named in self.namespaced.items()}, of_namespaces)
+
+
+class _KnownNames(NamedTuple):
+    """The names that the model knows: of each function in a namespace, and all of each namespace."""
+
+    of_functions: Mapping[NamespacedName, str]
+    of_namespaces: Mapping[str, Set[str]]
 
 
 def flat_name(namespace: str, name: str) -> str:
@@ -108,7 +121,7 @@ class _Tools:
             name = next(name for name in _names(*key) if name not in used and name not in self._taken)
             used.add(name)
             namespaced[name] = key
-            specs.append(replace(spec, name=name))
+            specs.append(ToolSpec(name, spec.description, spec.input_schema))
         return ReadTools(tuple(specs), namespaced, tuple(self._left_out))
 
 
@@ -149,20 +162,19 @@ def read_tool_choice(body: OpenAIFields, tools: ReadTools) -> tuple[tuple[ToolSp
     fields = body.below("tool_choice", choice)
     kind = choice.get("type")
     if kind == "function":
-        return specs, OneTool(_known_name(function_of(fields), tools))
+        return specs, OneTool(_known_name(function_of(fields), tools.known_names()))
     if kind == "allowed_tools":
         return _allowed(fields, tools)
     fields.wrong("type", f"{fields.called('type')} is {shown_word(kind)}; it must be 'function' or 'allowed_tools'")
     return specs, "auto"
 
 
-def _known_name(function: OpenAIFields, tools: ReadTools) -> str:
+def _known_name(function: OpenAIFields, known: _KnownNames) -> str:
     """What the model calls a function; empty where its name is wrong, which is noted."""
     name, namespace = function_name(function), function.text("namespace")
     if not namespace:
         return name
-    wanted = NamespacedName(namespace, name)
-    return next((known for known, each in tools.namespaced.items() if each == wanted), flat_name(namespace, name))
+    return known.of_functions.get(NamespacedName(namespace, name)) or flat_name(namespace, name)
 
 
 def _names_own_tools(tool: OpenAIFields) -> bool:
@@ -178,16 +190,18 @@ def _names_own_tools(tool: OpenAIFields) -> bool:
 def _allowed(fields: OpenAIFields, tools: ReadTools) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
     """Some of the tools. They stand in `allowed_tools` in Chat Completions."""
     fields = (fields.inner("allowed_tools") if fields.value.get("allowed_tools") is not None else None) or fields
-    known, names, others = {spec.name for spec in tools.specs}, set[str](), 0
+    called, known = tools.known_names(), {spec.name for spec in tools.specs}
+    names, namespaces, others = set[str](), set[str](), 0
     for tool in fields.objects("tools"):
         if tool.value.get("type") == "namespace":
-            names |= {name for name, each in tools.namespaced.items() if each.namespace == tool.value.get("name")}
+            namespaces.add(tool.text("name") or "")
         elif tool.value.get("type") != "function" and tools.left_out:
             others += 1
-        elif is_function(tool) and (name := _known_name(at := function_of(tool), tools)):
+        elif is_function(tool) and (name := _known_name(at := function_of(tool), called)):
             names.add(name)
             if name not in known:
                 at.wrong("name", f"{at.called('name')} is {name[:64]!r}, which is none of the tools")
+    names.update(*(called.of_namespaces.get(namespace, ()) for namespace in namespaces))
     if others and not names:
         fields.wrong("tools", f"{fields.called('tools')} names no function; only functions are the client's own here")
     return tuple(spec for spec in tools.specs if spec.name in names), fields.word("mode", _MODES) or "auto"

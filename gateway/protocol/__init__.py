@@ -7,17 +7,36 @@ run_access.py      runs and approvals
 thread_access.py   threads, their messages and versions
 agent_access.py    agents and tools
 caller_access.py   who may what, what counts; documents
-repeated_requests.py   the run that an earlier copy of a request began
+begin.py           from what was read to a run: the agent, an earlier copy of the request, the plans, the start
+begun_runs.py      a run that has begun, by its id
+earlier_calls.py   the calls that an earlier run left open for a person
 input_cache.py     what was read and recognised of a conversation's last request
+renderer.py        the contract of renderers; a run as a stream, or as one body
 protocol_settings.py   what the operator decides for a protocol, as it holds for each caller
 
-Below: the runner, access; endpoints, of which a protocol finds here what it needs. Above: the protocols, their rooms.
+What the routes of all protocols share:
+
+requests.py        reads a request: who asks, ids in its path, its body
+fields.py          the members of a body, and what is wrong with them
+media_fields.py, tool_fields.py, generation_fields.py   media, a client's tools and samplers in the members of a body
+answers.py         plain JSON answers; headers that name a run
+pages.py           how long a page of a list may be in bytes
+failure_status.py  the HTTP status of a run that failed
+error_forms.py     which protocol's form an error has
+routes.py          routes that visitors may use too; functions as endpoints
+route_table.py     finds a request's route among all
+paths.py           paths with ids in which a slash is part of the id
+closed_protocols.py   refuses keys the protocols that are turned off for them
+time_sharing.py    shares the loop's time between long pieces of work
+
+Below: the runner, access, problems, errors. Above: the rooms of protocols.
 """
 
-from gateway.endpoints.answers import json_response, time_text
-from gateway.endpoints.requests import caller_of, page_asked, path_id, read_body, read_json, request_id_of
-from gateway.endpoints.routes import Endpoint, VisitorRoute
+from gateway.protocol.answers import json_response, time_text
 from gateway.protocol.environment import ProtocolEnvironment
+from gateway.protocol.renderer import rendered_body, rendered_stream
+from gateway.protocol.requests import caller_of, page_asked, path_id, read_body, read_json, request_id_of
+from gateway.protocol.routes import Endpoint, VisitorRoute
 from gateway.protocol.thread_access import WHOLE_THREAD
 from gateway.protocol.wire_protocol import WireProtocol
 
@@ -33,6 +52,8 @@ __all__ = [
     "path_id",
     "read_body",
     "read_json",
+    "rendered_body",
+    "rendered_stream",
     "request_id_of",
     "time_text",
 ]

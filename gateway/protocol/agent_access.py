@@ -125,8 +125,10 @@ class AgentAccess(CallerAccess):
             ForbiddenError: the caller may make no agents.
             NotFoundError: the caller has no such agent.
             ConflictError: it is the configuration's.
+            TooManyRequestsError: a limit of the caller's is reached.
         """
         self.check_maker(caller)
+        self.count(caller)
         await self._runner.agents.delete(caller.owner, agent_id)
 
     def _check_agent(self, caller: Caller, agent_id: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from typing import Final
 
 from starlette.requests import Request
 
@@ -16,7 +17,6 @@ from gateway.access.limits import Meter
 from gateway.access.visitors import Visitors
 from gateway.documents.document import DocumentKind
 from gateway.documents.owned import OwnedDocuments
-from gateway.endpoints.time_sharing import TimeSharing
 from gateway.errors import ForbiddenError
 from gateway.http_client.clients import HttpClients
 from gateway.http_client.endpoint_policy import EndpointPolicy
@@ -24,9 +24,12 @@ from gateway.http_client.fetcher import Fetcher
 from gateway.messages import JsonObject
 from gateway.owners import GATEWAY
 from gateway.protocol.protocol_settings import ProtocolSettings, SettingsT
+from gateway.protocol.time_sharing import TimeSharing
 from gateway.runner import Admission, Runner
 from gateway.sse import OpenStreams
 from gateway.store import RunRecord
+
+_MANY: Final = 1_000  # items of a request: a stage of it takes some 5 ms for so many
 
 
 class CallerAccess:
@@ -114,13 +117,20 @@ class CallerAccess:
         """The time that threads, runs and documents get."""
         return self._runner.clock.now()
 
+    async def turn_after(self, caller: Caller, items: int) -> None:
+        """Let others in between two stages of a request, where it has many messages, parts, tools and answers."""
+        if items > _MANY:
+            await self.time.turn(caller.owner)
+
     async def pause(self, seconds: float) -> None:
         """Wait, by the gateway's clock."""
         await self._runner.clock.sleep(seconds)
 
-    def on_run_begun(self, told: Callable[[RunRecord], None]) -> None:
-        """Have `told` called with the record of each run that has begun, of every owner; it must return at once."""
-        self._runner.driver.on_begun.append(told)
+    def on_run_begun(self, caller: Caller, thread_id: str, listener: Callable[[RunRecord], None]) -> Callable[[], None]:
+        """Call `listener` with the record of each run that begins on a thread of the caller's; it must return at once.
+        The function that this gives ends it.
+        """
+        return self._runner.driver.beginnings.listen(caller.owner, thread_id, listener)
 
     # --- documents
 
@@ -136,6 +146,16 @@ class CallerAccess:
     async def keepers(self, kind: DocumentKind) -> list[Caller]:
         """A caller for each owner of documents of this kind: for WireProtocol.sweep."""
         return [Caller(owner) for owner in await self._runner.store.documents.owners(kind)]
+
+    def count(self, caller: Caller) -> None:
+        """Count a change or a deletion as a run that the caller has begun and that is over. For what a protocol deletes
+        in several steps, none of which is `counted`; the other methods count by themselves.
+
+        Raises:
+            TooManyRequestsError: the caller may begin no more in this minute.
+        """
+        if quotas := caller.run_quotas():
+            self._runs.count(quotas)
 
     @contextmanager
     def _counted(self, caller: Caller) -> Generator[None]:

@@ -10,16 +10,16 @@ compared by identity. The result is the same without any of it.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import orjson
 
-from gateway.endpoints.requests import loaded_json, parsed_json
-from gateway.endpoints.time_sharing import TimeSharing
 from gateway.history.cache import HistoryCache
+from gateway.lru import LruCache
 from gateway.messages import JsonObject, JsonValue, Message, ToolCall, ToolResult
+from gateway.protocol.requests import loaded_json, parsed_json
+from gateway.protocol.time_sharing import TimeSharing
 from gateway.wire import strict_json
 
 CommonBeginning: TypeAlias = Callable[[Sequence[Message], Sequence[Message], tuple[int, int]], tuple[int, int]]
@@ -35,7 +35,8 @@ _Key: TypeAlias = tuple[str, str]
 LIMIT_BYTES: Final = 64 * 1024 * 1024
 LEAST_MESSAGES: Final = 8
 """Fewer are read as fast as they are looked up."""
-_MESSAGE_BYTES: Final = 2_000  # that a message takes besides its own bytes, which are kept twice
+MESSAGE_BYTES: Final = 2_000
+"""What a message, and its thread's entry, take besides the message's own bytes."""
 _MOST_PLACES: Final = 3
 
 
@@ -101,10 +102,8 @@ class KnownInput(Generic[_Read]):
     async def parsed(self, content: bytes, owner: str, time: TimeSharing) -> JsonValue:
         """As `requests.parsed_json`."""
         raw, items = self._written
-        if raw and (start := self._place_of(raw, content)) is not None:
-            # A text that nobody can have written marks the place of the known items.
-            mark = os.urandom(16).hex()
-            rest = b'%b"%b"%b' % (content[:start], mark.encode(), content[start + len(raw) :])
+        if raw and (start := place_of(raw, self._member, content)) is not None:
+            mark, rest = marked(content, start, start + len(raw))
             try:
                 body = await loaded_json(rest, owner, time, size=len(content))
             except strict_json.NotStrictJsonError:
@@ -143,7 +142,7 @@ class KnownInput(Generic[_Read]):
         given = body[self._member]
         assert isinstance(given, list), "it was read"
         self.read = read
-        self.size = 2 * len(content) + _MESSAGE_BYTES * len(given)
+        self.size = 2 * len(content) + MESSAGE_BYTES * len(given)
         raw, items = self._written
         if not strict_json.begins_with(given, items):
             raw, items = self._written = _UNWRITTEN
@@ -151,20 +150,27 @@ class KnownInput(Generic[_Read]):
         for count in (len(items) or 1, len(given)):
             if new := given[len(items) : count]:
                 written = raw + (b"," if raw else b"") + orjson.dumps(new)[1:-1]
-                if self._place_of(written, content) is None:
+                if place_of(written, self._member, content) is None:
                     break
                 raw, items = self._written = _Written(written, given[:count])
 
-    def _place_of(self, raw: bytes, content: bytes) -> int | None:
-        """Where `raw` stands in the body as the beginning of the items, if it does."""
-        before, place = b'"%b":[' % self._member.encode(), 0
-        for _ in range(_MOST_PLACES):
-            if (found := content.find(before, place)) < 0:
-                return None
-            place = found + len(before)
-            if content.startswith(raw, place):
-                return place
-        return None
+
+def place_of(raw: bytes, member: str, content: bytes) -> int | None:
+    """Where `raw` stands in the body as the beginning of that member's array, if it does."""
+    before, place = b'"%b":[' % member.encode(), 0
+    for _ in range(_MOST_PLACES):
+        if (found := content.find(before, place)) < 0:
+            return None
+        place = found + len(before)
+        if content.startswith(raw, place):
+            return place
+    return None
+
+
+def marked(content: bytes, start: int, end: int) -> tuple[str, bytes]:
+    """A text that nobody can have written, and the body with it in place of the bytes from `start` to `end`."""
+    mark = os.urandom(16).hex()
+    return mark, b'%b"%b"%b' % (content[:start], mark.encode(), content[end:])
 
 
 def _calls(messages: Sequence[Message]) -> frozenset[str]:
@@ -183,9 +189,8 @@ class InputCache(Generic[_Read]):
     def __init__(self, member: str, common_beginning: CommonBeginning, limit_bytes: int = LIMIT_BYTES) -> None:
         self._member = member
         self._common_beginning = common_beginning
-        self._limit = limit_bytes
-        self._size = 0
-        self._known: OrderedDict[_Key, KnownInput[_Read]] = OrderedDict()
+        self._most = limit_bytes // 4  # of one conversation
+        self._known: LruCache[_Key, KnownInput[_Read]] = LruCache(limit_bytes)
 
     def find(self, owner: str, name: str) -> KnownInput[_Read]:
         """What is known of a conversation, or nothing. `name` only says where to look."""
@@ -197,13 +202,8 @@ class InputCache(Generic[_Read]):
         """Keep what was read of a request. A short one drops nothing: chat applications ask for a title in between."""
         if read is None or len(read.items) < LEAST_MESSAGES:
             return
-        if (before := self._known.pop((owner, name), None)) is not None:
-            self._size -= before.size
         known.keep(read, body, content)
-        if known.size > self._limit // 4:
-            return
-        self._known[owner, name] = known
-        self._size += known.size
-        while self._size > self._limit:
-            _, oldest = self._known.popitem(last=False)
-            self._size -= oldest.size
+        if known.size > self._most:
+            self._known.drop((owner, name))
+        else:
+            self._known.keep((owner, name), known, known.size)

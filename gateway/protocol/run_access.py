@@ -5,14 +5,14 @@ Below: agent_access. Above: the environment.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Final
 
 from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InterruptAnswer
 from gateway.errors import ForbiddenError, NotFoundError
+from gateway.events import Event
 from gateway.protocol.agent_access import AgentAccess
 from gateway.runs.approvals import AnsweredApproval
 from gateway.runs.thread_points import RunMessages, ThreadHead
@@ -24,7 +24,6 @@ from gateway.store import (
     RunRecord,
 )
 
-_MANY: Final = 1_000  # messages, tools and answers: reading them takes some 5 ms
 _RUN_MISSING: Final = frozenset({"run_not_found", "thread_not_found"})
 
 
@@ -51,19 +50,18 @@ class RunAccess(AgentAccess):
         it has a prelude of what was said so far, and what follows.
 
         `async for batch in viewer` gives all of the run. A visitor's system and developer messages are left out, and
-        what it wishes for its run.
+        the options of its run.
 
         Raises:
             NotFoundError: no such agent for this caller.
             ConflictError: the thread is busy, or the run id belongs to another request.
             TooManyRequestsError: too many runs wait for the thread, or a limit of the caller's is reached.
             TooLargeError: more of the input is new than the caller may send.
-            InvalidRequestError: an answer does not fit its interrupt, or a wish cannot come true.
+            InvalidRequestError: an answer does not fit its interrupt, or an option cannot be met.
             StoreError, UnavailableError: the store or the gateway cannot be used now.
         """
         self._check_agent(caller, agent_id)
-        if len(given.messages) + len(given.tools) + len(given.answers) > _MANY:
-            await asyncio.sleep(0)  # reading them took its time, and beginning their run does, too
+        await self.turn_after(caller, len(given.messages) + len(given.tools) + len(given.answers))
         admission = self._admission(caller)
         limits = caller.run_limits()
         return await self._runner.start(
@@ -146,6 +144,10 @@ class RunAccess(AgentAccess):
         """A page of those of the caller's runs, as Store.find_runs."""
         return await self._runner.find_runs(caller.owner, wanted, limit=limit, cursor=cursor, total=total)
 
+    async def ended_logs(self, caller: Caller, runs: Sequence[RunRecord]) -> Mapping[str, Sequence[Event]]:
+        """By their ids, the events of the first of these ended runs: of those whose log is there and short."""
+        return await self._runner.ended_logs(caller.owner, runs)
+
     async def run_messages(self, caller: Caller, run_id: str) -> RunMessages:
         """What its thread has of a run, with or without its log; of a run under way, so far. Nothing of a run that has
         not begun, or whose messages were deleted.
@@ -172,7 +174,9 @@ class RunAccess(AgentAccess):
         Raises:
             NotFoundError: no such run.
             ConflictError: it is under way.
+            TooManyRequestsError: a limit of the caller's is reached.
         """
+        self.count(caller)
         await self._runner.delete_run(caller.owner, run_id)
 
     # --- approvals

@@ -96,7 +96,9 @@ class ThreadAccess(AgentAccess):
         Raises:
             NotFoundError: no such thread or version.
             ConflictError: a run is at work on the thread, or waits for it.
+            TooManyRequestsError: a limit of the caller's is reached.
         """
+        self.count(caller)
         await self._runner.versions.select(caller.owner, thread_id, version)
 
     async def delete_version(self, caller: Caller, thread_id: str, version: int) -> None:
@@ -105,7 +107,9 @@ class ThreadAccess(AgentAccess):
         Raises:
             NotFoundError: no such thread or version.
             ConflictError: it is the current one.
+            TooManyRequestsError: a limit of the caller's is reached.
         """
+        self.count(caller)
         await self._runner.versions.delete(caller.owner, thread_id, version)
 
     async def fork(self, caller: Caller, thread_id: str, from_message: str) -> str:
@@ -224,19 +228,33 @@ class ThreadAccess(AgentAccess):
         Raises:
             NotFoundError: no such thread.
             ConflictError: a run is at work on the thread.
+            TooManyRequestsError: a limit of the caller's is reached.
             StoreError, UnavailableError: not now.
         """
+        self.count(caller)
         await self._runner.writes.leave(caller.owner, thread_id, left, waits=waits)
 
-    async def update_thread(self, caller: Caller, thread_id: str, change: ThreadChange) -> None:
-        """Change what is told of a thread, also while a run is at work on it.
+    async def update_thread(
+        self, caller: Caller, thread_id: str, change: ThreadChange, *, counted: bool = True
+    ) -> None:
+        """Change what is told of a thread, also while a run is at work on it. `counted`: see `count`.
 
         Raises:
             NotFoundError: no such thread.
-            TooLargeError, TooManyRequestsError: it is more metadata than the caller may store.
+            TooLargeError, TooManyRequestsError: it is more metadata than the caller may store; or a limit of the
+                caller's is reached.
         """
+        if counted:
+            self.count(caller)
         await self._runner.writes.update(caller.owner, thread_id, change, caller.run_limits())
 
-    async def delete(self, caller: Caller, thread_id: str) -> None:
-        """Delete a thread and its runs; a running one is cancelled first. Raises NotFoundError."""
+    async def delete(self, caller: Caller, thread_id: str, *, counted: bool = True) -> None:
+        """Delete a thread and its runs; a running one is cancelled first. `counted`: see `count`.
+
+        Raises:
+            NotFoundError: no such thread.
+            TooManyRequestsError: a limit of the caller's is reached.
+        """
+        if counted:
+            self.count(caller)
         await self._runner.delete_thread(caller.owner, thread_id)

@@ -14,7 +14,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
 from gateway.ag_ui.run_requests import RunRequests
-from gateway.endpoints.requests import json_of, read_body
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.agent_input import is_ag_ui
 from gateway.ml_commons.api_document import ml_api, ml_operation
@@ -24,7 +23,8 @@ from gateway.ml_commons.execution_start import start_execution
 from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_routes, opensearch_error_form
 from gateway.problems import Problem, problem_json
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id, request_id_of
-from gateway.renderer import rendered_stream
+from gateway.protocol.renderer import rendered_stream
+from gateway.protocol.requests import json_of, read_body
 
 _IS_AG_UI: Final = "is_ag_ui"
 

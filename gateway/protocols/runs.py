@@ -16,7 +16,6 @@ from starlette.routing import BaseRoute
 from gateway.ag_ui.peer import profile_asked
 from gateway.ag_ui.shapes import AG_UI_SHAPES, events_response
 from gateway.ag_ui.stream import event_stream
-from gateway.endpoints.requests import whole_number
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.openapi.description import (
@@ -47,7 +46,8 @@ from gateway.protocol import (
     path_id,
     time_text,
 )
-from gateway.providers.failure_words import public_message
+from gateway.protocol.requests import whole_number
+from gateway.providers.failure_words import shown_message
 from gateway.store import RunRecord
 
 _MAX_CURSOR_DIGITS = 18
@@ -85,8 +85,7 @@ def run_json(record: RunRecord, *, to_operator: bool = False) -> JsonObject:
     """A run as `GET /runs/{run_id}` shows it. `to_operator`: the caller may see why a model failed."""
     error: JsonValue = None
     if record.error_code is not None:
-        message = record.error_message or ""
-        said = message if to_operator else public_message(record.error_code, message)
+        said = shown_message(record.error_code, record.error_message or "", to_operator=to_operator)
         error = {"code": record.error_code, "message": said}
     return {
         "runId": record.client_id,

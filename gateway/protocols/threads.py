@@ -15,7 +15,6 @@ from gateway.ag_ui.events import interrupt_json
 from gateway.ag_ui.messages import ag_ui_messages
 from gateway.ag_ui.peer import profile_asked
 from gateway.ag_ui.shapes import AG_UI_SHAPES
-from gateway.endpoints.requests import PAGE_BYTES, whole_number
 from gateway.errors import FieldProblem, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
 from gateway.openapi.description import (
@@ -39,6 +38,8 @@ from gateway.protocol import (
     read_json,
     time_text,
 )
+from gateway.protocol.pages import PAGE_BYTES
+from gateway.protocol.requests import whole_number
 from gateway.store import ThreadChange, ThreadSummary, ThreadVersion
 
 _MAX_TITLE = 500

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Container, Hashable, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
 from gateway.errors import limit_reached
@@ -33,14 +34,18 @@ from gateway.events import (
     ToolCallStarted,
     Usage,
     UsageReported,
-    text_delta,
-    text_deltas,
 )
 from gateway.frozen import replace
 from gateway.messages import Base64Source, JsonValue, Opaque, ToolCall, block_of_media, new_id, new_message_id
 from gateway.model import ModelRequest
 from gateway.providers.sse_reader import UnreadableAnswerError
 from gateway.wire.media_bytes import decoded_size
+
+_DELTAS: Final[Mapping[str, type[TextDelta] | type[ReasoningDelta] | type[ToolCallDelta]]] = {
+    "text": TextDelta,
+    "reasoning": ReasoningDelta,
+    "tool": ToolCallDelta,
+}
 
 
 @dataclass(slots=True)
@@ -63,6 +68,8 @@ class AnswerBuilder:
         self._provider = provider
         self._model_id = model_id
         self._events: Events = []
+        self._adding: _Block | None = None  # whose pieces are in no event yet
+        self._pieces: list[str] = []
         self._blocks: dict[Hashable, _Block] = {}
         self._request = request
         self._known_call_ids: set[str] | None = None  # collected at the first call: histories are long
@@ -81,6 +88,7 @@ class AnswerBuilder:
 
     def take(self) -> Events:
         """The events since the last take; possibly empty."""
+        self._put_pieces()
         events, self._events = self._events, []
         return events
 
@@ -90,7 +98,7 @@ class AnswerBuilder:
 
     def accepted(self, response_id: str) -> None:
         """The provider works on the response, and can be asked for it by that id."""
-        self._events.append(ModelCallAccepted(response_id))
+        self._put(ModelCallAccepted(response_id))
 
     def text(self, key: Hashable, delta: str, refusal: bool = False) -> None:
         """More text in the block `key`. An empty delta opens nothing. `refusal` counts for a block that this opens."""
@@ -103,7 +111,7 @@ class AnswerBuilder:
             delta = _join_surrogates(block, delta)
             if not delta:
                 return
-        self._events.append(text_delta(block.id, delta))
+        self._pieces_of(block).append(delta)
 
     def texts(self, key: Hashable, deltas: Sequence[str]) -> None:
         """As `text` for each of them. They come from one network read and hold no halves of surrogate pairs."""
@@ -112,7 +120,7 @@ class AnswerBuilder:
             for delta in deltas:
                 self.text(key, delta)
         else:
-            self._events += text_deltas(block.id, deltas)
+            self._pieces_of(block).extend(deltas)
 
     def reasoning(self, key: Hashable, delta: str) -> None:
         """More reasoning in the block `key`."""
@@ -125,7 +133,7 @@ class AnswerBuilder:
             delta = _join_surrogates(block, delta)
             if not delta:
                 return
-        self._events.append(ReasoningDelta(block.id, delta))
+        self._pieces_of(block).append(delta)
 
     def medium(self, key: Hashable, media_type: str, data: str, opaque: tuple[str, str] | None = None) -> None:
         """A medium in base64, whole; `opaque` is the kind and the value of what only its provider understands.
@@ -144,7 +152,7 @@ class AnswerBuilder:
         block = replace(block_of_media(kind, source), index=self._take_index(), opaque=sealed)
         message_id = self._mint_message("med", key)
         self._said.append(("medium", message_id))
-        self._events.append(MediaGiven(message_id, block))
+        self._put(MediaGiven(message_id, block))
 
     def tool_started(self, key: Hashable, provider_call_id: str | None, name: str) -> None:
         """A call begins. It gets an id if the provider has none, and a suffix if the thread has that id already; or one
@@ -169,7 +177,7 @@ class AnswerBuilder:
             self._parent_id = self._mint_message("msg", "the calls")
         self._blocks[key] = _Block("tool", call_id)
         original = provider_call_id if provider_call_id and provider_call_id != call_id else None
-        self._events.append(ToolCallStarted(call_id, _well_formed(name), self._parent_id, self._take_index(), original))
+        self._put(ToolCallStarted(call_id, _well_formed(name), self._parent_id, self._take_index(), original))
 
     def tool_arguments(self, key: Hashable, fragment: str) -> None:
         """More of the arguments' JSON text of the call `key`, which must be open."""
@@ -180,7 +188,7 @@ class AnswerBuilder:
             fragment = _join_surrogates(block, fragment)
             if not fragment:
                 return
-        self._events.append(ToolCallDelta(block.id, fragment))
+        self._pieces_of(block).append(fragment)
 
     def opaque(self, key: Hashable, kind: str, value: str) -> None:
         """An opaque part of the block `key`. A block that is not open is opened as reasoning. Pieces are joined."""
@@ -215,14 +223,15 @@ class AnswerBuilder:
         """The block `key` is over. Does nothing if it is not open."""
         block = self._blocks.pop(key, None)
         if block is not None:
-            self._events.extend(self._ending(block))
+            for event in self._ending(block):
+                self._put(event)
 
     def usage(self, usage: Usage) -> None:
-        self._events.append(UsageReported(usage))
+        self._put(UsageReported(usage))
 
     def raw(self, event: JsonValue) -> None:
         """An event of the provider's for which there is no canonical event."""
-        self._events.append(Raw(event, self._provider))
+        self._put(Raw(event, self._provider))
 
     def retract(self, text: str) -> None:
         """Take back all text, reasoning and media of the response so far. `text` replaces the first text."""
@@ -230,7 +239,7 @@ class AnswerBuilder:
             self.close(key)
         for kind, message_id in self._said:
             instead = text if kind == "text" else ""
-            self._events.append(MessageRetracted(message_id, instead))
+            self._put(MessageRetracted(message_id, instead))
             text = "" if instead else text
         self._said = []
 
@@ -251,7 +260,23 @@ class AnswerBuilder:
             reason = StopReason.TOOL_CALLS
         elif not self.has_calls and reason is StopReason.TOOL_CALLS:
             reason = StopReason.END_TURN
-        self._events.append(ModelCallEnded(reason, raw_reason, response_id, continued))
+        self._put(ModelCallEnded(reason, raw_reason, response_id, continued))
+
+    def _pieces_of(self, block: _Block) -> list[str]:
+        """Where the next pieces of the block are added: those that come in one read are one event."""
+        if block is not self._adding:
+            self._put_pieces()
+            self._adding = block
+        return self._pieces
+
+    def _put(self, event: Event) -> None:
+        self._put_pieces()
+        self._events.append(event)
+
+    def _put_pieces(self) -> None:
+        if self._adding is not None:
+            self._events.append(_DELTAS[self._adding.kind](self._adding.id, self._pieces))
+            self._adding, self._pieces = None, []
 
     def _open_text(self, key: Hashable, refusal: bool) -> _Block:
         self.close(key)
@@ -261,14 +286,14 @@ class AnswerBuilder:
             self._parent_id = message_id
         block = self._blocks[key] = _Block("text", message_id)
         self._said.append(("text", message_id))
-        self._events.append(TextStarted(message_id, "assistant", self._take_index(), refusal))
+        self._put(TextStarted(message_id, "assistant", self._take_index(), refusal))
         return block
 
     def _open_reasoning(self, key: Hashable) -> _Block:
         self.close(key)
         block = self._blocks[key] = _Block("reasoning", self._mint_message("rsn", key))
         self._said.append(("reasoning", block.id))
-        self._events.append(ReasoningStarted(block.id, self._take_index()))
+        self._put(ReasoningStarted(block.id, self._take_index()))
         return block
 
     def _mint_message(self, kind: str, place: Hashable) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.commit_window import CommitWindow
 from gateway.errors import ModelError, ModelErrorKind
-from gateway.events import Events, ReasoningDelta, TextDelta, ToolCallDelta
+from gateway.events import Deltas, Events
 from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
 from gateway.model import ModelEnvironment
 from gateway.providers.access import refusal
@@ -21,9 +21,6 @@ from gateway.providers.error_bodies import ProviderError
 from gateway.providers.failures import failure
 from gateway.providers.response_body import ResponseBody
 from gateway.providers.sse_reader import UnreadableAnswerError
-
-# Only after one of these, a first sign of the answer, may reading wait for more.
-_WORDS = (TextDelta, ReasoningDelta, ToolCallDelta)
 
 
 class AnswerReader(ABC):
@@ -185,8 +182,10 @@ class AnswerStream:
             data = b""  # the answer is whole; only its connection ended badly
         events = reader.feed(data) if data else reader.eof()
         if window is not None:
-            # After a short wait the next one is likely to be short, too, and to end before the next window closes.
-            self._gathers = bool(events and type(events[-1]) in _WORDS and now() - self._waits_since < window.seconds)
+            # After words alone: the first sign of an answer must not wait for more. After a short wait the next one is
+            # likely to be short, too, and to end before the next window closes.
+            brought_words = bool(events) and isinstance(events[-1], Deltas)
+            self._gathers = brought_words and now() - self._waits_since < window.seconds
         return events
 
     def _read_on(self) -> None:

@@ -35,6 +35,8 @@ def operator_message(error: ModelError) -> str:
     return ": ".join(part for part in (error.asked, error.message, said) if part)
 
 
-def public_message(code: str, message: str, who: str = _ASSISTANT) -> str:
-    """A failed run's `message` without what only the operator may read. `who` cannot answer."""
-    return _PUBLIC_MESSAGES.get(code, _LATER).format(who=who) if code.startswith(_MODEL) else message
+def shown_message(code: str, message: str, *, to_operator: bool, who: str = _ASSISTANT) -> str:
+    """A failed run's `message`; to others than operators, without what only these may read. `who` cannot answer."""
+    if to_operator or not code.startswith(_MODEL):
+        return message
+    return _PUBLIC_MESSAGES.get(code, _LATER).format(who=who)

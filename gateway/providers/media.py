@@ -24,6 +24,7 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.wire import stand_ins
+from gateway.wire.data_urls import read_data_url
 from gateway.wire.media_bytes import IMAGE_FORMATS, MediaKind, bare_type, decoded_size, format_in, head_of
 
 logger = logging.getLogger(__name__)
@@ -101,20 +102,15 @@ def data_url_source(url: str, media_type: str | None = None) -> Base64Source | N
 
     `media_type`: the type from elsewhere, for a URL without one.
     """
-    if url[:5].lower() != "data:":
+    if (held := read_data_url(url)) is None:
         return None
-    head, comma, payload = url[5:].partition(",")
-    if not comma:
-        return None
-    said, *options = (part.strip() for part in head.split(";"))
-    if "base64" in options:
+    data = held.base64
+    if held.is_base64:
         try:
-            data = whole(unquote_to_bytes(payload).decode("ascii") if "%" in payload else payload)
+            data = whole(unquote_to_bytes(data).decode("ascii") if "%" in data else data)
         except (UnsendableError, UnicodeDecodeError):
             return None
-    else:
-        data = base64.b64encode(unquote_to_bytes(payload)).decode("ascii")
-    return Base64Source(data, said or media_type or "text/plain")
+    return Base64Source(data, held.media_type or media_type or "text/plain")
 
 
 def whole(data: str, most: int | None = None) -> str:

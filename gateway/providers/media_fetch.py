@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from gateway.clock import Clock
 from gateway.errors import GatewayError
 from gateway.http_client.clients import HttpClients
+from gateway.lru import LruCache
 from gateway.messages import (
     Base64Source,
     ContentBlock,
@@ -36,6 +37,7 @@ MAX_URLS = 20
 KEPT_BYTES = 32 * 1024 * 1024
 KEPT_SECONDS = 300.0
 REFUSED_SECONDS = 30.0
+_ENTRY_BYTES = 1024  # besides the URL and the medium
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,7 @@ class MediaFetcher:
         self._http = http
         self._clock = clock
         self._max_bytes = max_bytes
-        self._kept_bytes = kept_bytes
-        self._kept: OrderedDict[tuple[str, type[MediaBlock]], _Kept] = OrderedDict()
+        self._kept: LruCache[tuple[str, type[MediaBlock]], _Kept] = LruCache(kept_bytes)
 
     async def inline(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """The messages with `http`, `https` and `data` URLs replaced by their content, or by a note.
@@ -93,11 +94,10 @@ class MediaFetcher:
             return data_url_source(url, media_type) or _left_out(kind, stand_ins.BROKEN)
         kept = self._kept.get(key)
         if kept is not None and kept.until > self._clock.monotonic():
-            self._kept.move_to_end(key)
             return kept.found
         found = await self._fetched(url, kind, media_type)
         seconds = KEPT_SECONDS if isinstance(found, Base64Source) else REFUSED_SECONDS
-        self._keep(key, _Kept(found, self._clock.monotonic() + seconds))
+        self._kept.keep(key, _Kept(found, self._clock.monotonic() + seconds), _kept_bytes(url, found))
         return found
 
     async def _fetched(self, url: str, kind: type[MediaBlock], media_type: str | None) -> Base64Source | TextBlock:
@@ -110,12 +110,6 @@ class MediaFetcher:
             return _left_out(kind, "it could not be fetched")
         data = base64.b64encode(fetched.content).decode("ascii")
         return Base64Source(data, media_type or fetched.media_type or "")
-
-    def _keep(self, key: tuple[str, type[MediaBlock]], kept: _Kept) -> None:
-        self._kept[key] = kept
-        self._kept.move_to_end(key)
-        while self._kept and sum(_size(entry.found) for entry in self._kept.values()) > self._kept_bytes:
-            self._kept.popitem(last=False)
 
 
 def _pointing(messages: Sequence[Message]) -> Iterator[tuple[MediaBlock, UrlSource]]:
@@ -153,5 +147,5 @@ def _left_out(kind: type[MediaBlock], why: str) -> TextBlock:
     return TextBlock(stand_ins.left_out(MEDIA_KINDS[kind], why))
 
 
-def _size(found: Base64Source | TextBlock) -> int:
-    return len(found.data) if isinstance(found, Base64Source) else 0
+def _kept_bytes(url: str, found: Base64Source | TextBlock) -> int:
+    return _ENTRY_BYTES + len(url) + (len(found.data) if isinstance(found, Base64Source) else 0)

@@ -1,6 +1,6 @@
 """Writes canonical options as parameters of a provider.
 
-Below: wishes. Above: the vendors' files `options.py`, each with a table of its own, and their request writers. A table
+Below: options. Above: the vendors' files `options.py`, each with a table of its own, and their request writers. A table
 is data: it has the provider's names for each option, and the spellings that operators may use for it in
 `model_parameters`.
 """
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from gateway.messages import JsonObject, JsonValue
 from gateway.model import AnswerOptions, ForcedTool
-from gateway.wishes.generation import FormatKind, GenerationOptions
+from gateway.options.generation import FormatKind, GenerationOptions
 
 Path: TypeAlias = tuple[str, ...]
 

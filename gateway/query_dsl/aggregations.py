@@ -2,7 +2,7 @@
 
 Source: https://docs.opensearch.org/latest/aggregations/ (3.x). There are the metrics avg, min, max, sum, value_count,
 cardinality (exact) and stats, and the buckets terms, range, histogram, date_histogram, filter, filters and missing,
-which may hold further aggregations. Anything else is refused, with the list of what there is. Above: search_body.
+which may hold further aggregations. Anything else is refused, with the list of the supported ones. Above: search_body.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class TermBuckets:
-    """A bucket for each value of a field: the `size` first by `order`, (what, descending) pairs.
+    """A bucket for each value of a field: the first `size` in the `order` of (key, descending) pairs.
 
-    What is `_count`, `_key`, or a metric within (`price` or, of several, `price.avg`).
+    A key is `_count`, `_key`, or an inner metric (`price`; with several numbers, `price.avg`).
     """
 
     field: str
@@ -63,7 +63,7 @@ class RangeBuckets:
 class HistogramBuckets:
     """A bucket for each interval of a field of numbers or dates (`milliseconds`, or a unit of the calendar).
 
-    `least` 0: empty intervals between others get a bucket, too.
+    `least` 0: empty intervals between others also get a bucket.
     """
 
     field: str
@@ -99,7 +99,7 @@ def parse_aggregations(value: Json) -> Aggregations:
     """The aggregations by their names.
 
     Raises:
-        QueryError: they are wrong, or use something that is not supported.
+        QueryError: an aggregation is wrong or not supported.
     """
     return _Reader().all_of(value)
 

@@ -20,7 +20,7 @@ Scalar: TypeAlias = str | int | float | bool
 
 
 class QueryError(ValueError):
-    """A search that cannot be run; the text says what was wrong and what would be right."""
+    """A search is wrong or not supported; the text says what was wrong and what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class MatchAll:
 
 @dataclass(frozen=True, slots=True)
 class Fuzziness:
-    """How many letters of a word may differ: `most`, or by its length: none below `one_from`, two from `two_from` on.
+    """How many letters of a word may differ: `most`; if that is None, one letter in words of at least `one_from`
+    letters, two in words of at least `two_from`.
 
     The first `prefix` letters must always be the same. Of all words that fit, the nearest `words` count.
     """
@@ -91,7 +92,7 @@ class MultiMatch:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A field that has one of these exact values. `term` is this with one."""
+    """Documents whose field has one of these exact values. The query `term` has one value."""
 
     field: str
     values: tuple[Scalar, ...]
@@ -141,7 +142,7 @@ class Pattern:
 class AnyField:
     """One query in several fields (patterns; empty: all), each with its boost; the best field counts.
 
-    `query` has no field of its own. Fields that cannot hold what it asks for are ignored.
+    `query` has no field of its own. Fields whose type does not fit the query are ignored.
     """
 
     fields: tuple[tuple[str, float], ...]
@@ -160,7 +161,7 @@ class ConstantScore:
 
 @dataclass(frozen=True, slots=True)
 class DisjunctionMax:
-    """Any of the queries. The score is the best one, plus `tie_breaker` times the others."""
+    """Documents that any of the queries finds. The score is the best one, plus `tie_breaker` times the others."""
 
     queries: tuple[Clause, ...]
     tie_breaker: float = 0.0
@@ -169,7 +170,7 @@ class DisjunctionMax:
 
 @dataclass(frozen=True, slots=True)
 class Bool:
-    """Queries together. `minimum` is a `minimum_should_match`, None for the default."""
+    """A combination of queries. `minimum` is a `minimum_should_match`, None for the default."""
 
     must: tuple[Clause, ...] = ()
     filter: tuple[Clause, ...] = ()
@@ -181,7 +182,8 @@ class Bool:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A query over the objects in a nested field. A document is found where one of them is, and scored by all of these.
+    """A query over the objects in a nested field. It finds a document if it finds one of its objects, and scores it by
+    all found ones.
 
     `ignore_unmapped`: where there is no such nested field, nothing is found.
     """
@@ -213,7 +215,9 @@ Clause: TypeAlias = (
 
 
 def minimum_matches(minimum: str | int | None, count: int, default: int) -> int:
-    """How many of `count` optional clauses have to match: `2`, `-1`, `"75%"`, `"-25%"`, None for `default`."""
+    """How many of `count` optional clauses must match, for a minimum such as `2`, `-1`, `"75%"`, `"-25%"`; `default`
+    for None.
+    """
     if minimum is None:
         return default
     text = str(minimum).strip()

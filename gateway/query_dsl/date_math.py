@@ -1,7 +1,7 @@
-"""Dates that are reckoned: `now-7d`, `now/M`, `2024-02-29||+1y/d`. Pure.
+"""Computes relative dates: `now-7d`, `now/M`, `2024-02-29||+1y/d`. Pure.
 
 Source: https://docs.opensearch.org/latest/field-types/supported-field-types/date/#date-math (3.x). The units are y, M,
-w, d, h or H, m and s. Below: field_mapping. Above: who evaluates a search, and knows what time it is.
+w, d, h or H, m and s. Below: field_mapping. Above: the evaluation of searches, which gives the time.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _LENGTHS = {
 
 
 def reckoned_date(value: Json, now: float, *, round_up: bool = False) -> int:
-    """Milliseconds since 1970 of a date or of an expression; `now` is in Unix seconds. With `round_up` what is left out
-    or rounded means the end: the last millisecond of the month in `now/M`.
+    """Milliseconds since 1970 of a date or of an expression; `now` is in Unix seconds. With `round_up`, missing or
+    rounded parts mean their end: the last millisecond of the month in `now/M`.
 
     Raises:
-        ValueError, OverflowError: no such date.
+        ValueError, OverflowError: there is no such date.
     """
     text = str(value)
     if text.startswith("now"):
@@ -59,7 +59,7 @@ def _moved(moment: datetime, step: re.Match[str]) -> datetime:
 
 
 def _months_later(moment: datetime, months: int) -> datetime:
-    """The same day of another month, or its last one."""
+    """The same day of a later month, or that month's last day."""
     year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
     if not 1 <= year <= 9999:
         raise ValueError

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Literal, TypeAlias
 
-Json: TypeAlias = Any  # wire formats stand beside messages.py, whose JsonValue this would be
+Json: TypeAlias = Any  # not messages.JsonValue: this room imports no other
 Kind: TypeAlias = Literal["text", "keyword", "long", "double", "boolean", "date", "flat_object", "nested"]
 
 KEYWORD_LIMIT = 256
@@ -53,7 +53,7 @@ class MappingError(ValueError):
 
 
 class TooMuchSearchedError(ValueError):
-    """A document of which more would be searched than may be; the text says what."""
+    """A document has too many searched values, or a searched text is too long; the text says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def field_types(properties: Mapping[str, Json]) -> dict[str, FieldType]:
     """The fields of `properties` by their dotted paths, the fields beside a field (`name.keyword`) included.
 
     Raises:
-        MappingError: a type that is not known.
+        MappingError: a type is not supported.
     """
     return dict(_field_types(properties, "", 0, ""))
 
@@ -172,7 +172,7 @@ def searched_object(
     """Every value of a document that can be searched.
 
     Raises:
-        MappingError: a value that is not of its field's type.
+        MappingError: a value does not have its field's type.
         TooMuchSearchedError: there are more than `most_values`, or a text has more than `longest` characters.
     """
     beside: dict[str, list[str]] = {}
@@ -198,7 +198,7 @@ class _Reading:
 
     def _read_into(self, found: SearchedObject, document: Mapping[str, Json], prefix: str, depth: int) -> None:
         if depth > _MAX_DEPTH:
-            return  # no mapping goes as deep
+            return  # no mapping is so deep
         for name, value in document.items():
             path = prefix + name
             kind = None if (known := self.types.get(path)) is None else known.kind
@@ -273,16 +273,16 @@ def _field_value(field: str, kind: Kind, value: Json) -> FieldValue:
 
 
 def plain_text(value: Json) -> str:
-    """A value as a text or keyword field holds it."""
+    """A value in the form of a text or keyword field."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if text.isascii() else _HALF_PAIR.sub("\ufffd", text)  # which is no text to a database
+    return text if text.isascii() else _HALF_PAIR.sub("\ufffd", text)  # databases refuse half a pair
 
 
 def plain_number(field: str, kind: Kind, value: Json, *, round_up: bool = False) -> int | float:
-    """A value as a field that is neither text nor keyword holds it. `round_up`: a date such as 2023 means its end.
+    """A value in the form of a field that is neither text nor keyword. `round_up`: a date such as 2023 means its end.
 
     Raises:
-        MappingError: it is not of this type.
+        MappingError: the value is not of this type.
     """
     try:
         match kind:
@@ -335,7 +335,7 @@ def date_milliseconds(value: Json, *, round_up: bool = False) -> int:
     Missing parts count as the earliest moment, or with `round_up` as the latest.
 
     Raises:
-        ValueError: no such date.
+        ValueError: there is no such date.
     """
     match = _DATE.match(str(value))
     if match is None:

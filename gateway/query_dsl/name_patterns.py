@@ -1,7 +1,7 @@
-"""Patterns that name fields, such as `tags.*`: read once, and counted wherever they are compared. Pure.
+"""Patterns that name fields, such as `tags.*`: parsed once, and every comparison is counted. Pure.
 
-A `*` is any text, dots included; every other character is itself. Below: clauses. Above: queries, search_body, and who
-looks fields up.
+A `*` is any text, dots included; every other character is itself. Below: clauses. Above: queries, search_body, and the
+evaluation of searches.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _MOST_KNOWN = 4_096
 
 
 def pieces_of(pattern: str) -> tuple[str, ...]:
-    """What stands between the stars of a pattern, for `fits`."""
+    """The pieces between the stars of a pattern, for `fits`."""
     return tuple(pattern.split("*"))
 
 
 def fits(pieces: Sequence[str], name: str) -> bool:
-    """Whether the pattern with these pieces names it."""
+    """Whether the pattern with these pieces fits the name."""
     if len(pieces) == 1:
         return name == pieces[0]
     first, last = pieces[0], pieces[-1]
@@ -39,7 +39,7 @@ def fits(pieces: Sequence[str], name: str) -> bool:
 
 
 def check_pattern(pattern: str, option: str) -> str:
-    """The pattern. Raises QueryError for one that is too long; `option` has it."""
+    """The pattern, which the option `option` has. Raises QueryError: it is too long."""
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise QueryError(
             f"a pattern in {option!r} has {len(pattern)} characters; at most {MAX_PATTERN_CHARACTERS} are possible"
@@ -48,12 +48,12 @@ def check_pattern(pattern: str, option: str) -> str:
 
 
 class NamePatterns:
-    """Patterns of one option of one search; none of them names nothing."""
+    """The patterns of one option of one search. Without patterns they name no field."""
 
     __slots__ = ("_cost", "_exact", "_known", "_left", "_option", "_wild")
 
     def __init__(self, patterns: Iterable[str] = (), option: str = "_source") -> None:
-        """Raises QueryError: too many patterns, or one that is too long."""
+        """Raises QueryError: there are too many patterns, or one is too long."""
         listed = list(patterns)
         if len(listed) > MAX_PATTERNS:
             raise QueryError(f"{option!r} has {len(listed)} patterns; at most {MAX_PATTERNS} are possible")
@@ -69,7 +69,7 @@ class NamePatterns:
         return bool(self._exact)
 
     def name(self, field: str) -> bool:
-        """Whether one of them names the field. Raises QueryError: more comparisons than a search may need."""
+        """Whether a pattern names the field. Raises QueryError: the search needs too many comparisons."""
         if field in self._exact:
             return True
         if not self._wild:

@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 
 from gateway.query_dsl.clauses import Fuzziness, QueryError, Scalar
 
-Json: TypeAlias = Any  # wire formats stand beside messages.py, whose JsonValue this would be
+Json: TypeAlias = Any  # not messages.JsonValue: this room imports no other
 
 
 @dataclass(slots=True)
 class QueryOptions:
-    """The options of one query. Each known option is taken out; any that are left are an error."""
+    """The options of one query. Its reader takes each option that it knows; an option that is left is an error."""
 
     query: str
     values: dict[str, Json]

@@ -1,7 +1,7 @@
-"""The part of OpenSearch's query DSL that the embedded search engine has: a query in, clauses out. Pure.
+"""Parses the part of OpenSearch's query DSL that the embedded search engine supports into clauses. Pure.
 
-Source: https://docs.opensearch.org/latest/query-dsl/ (3.x). What is supported means the same as there. Anything else is
-refused, with the list of what is supported, and never ignored. Below: clauses, options, the two query strings. Above:
+Source: https://docs.opensearch.org/latest/query-dsl/ (3.x). Supported queries mean the same as there. Anything else is
+refused, with the list of supported queries, and never ignored. Below: clauses, options, the two query strings. Above:
 search_body.
 """
 
@@ -40,17 +40,17 @@ from gateway.query_dsl.simple_query_string import parse_simple_query_string
 
 
 def parse_query(query: Json) -> Clause:
-    """A query of JSON values.
+    """The clause of a query in JSON values.
 
     Raises:
-        QueryError: it is wrong, or uses something that is not supported.
+        QueryError: the query is wrong, or uses something that is not supported.
     """
     return _Parser().clause(query)
 
 
 @dataclass(slots=True)
 class _Parser:
-    """A parser that counts clauses and levels, so that it refuses queries that are too large to answer."""
+    """A parser that counts clauses and levels, and refuses queries with too many of them."""
 
     depth: int = 0
     clauses: int = 0
@@ -87,7 +87,7 @@ class _Parser:
 
 
 def _field_query(query: str, value: dict[str, Json], shorthand: str) -> tuple[str, QueryOptions]:
-    """`{"field": {...}}` or `{"field": value}`, where the value is the option called `shorthand`."""
+    """The field and options in `{"field": {...}}` or `{"field": value}`; the value is then the option `shorthand`."""
     if len(value) != 1:
         raise QueryError(f"{query!r} takes one field, as in {{{query!r}: {{'field': ...}}}}; this one has {len(value)}")
     ((name, options),) = value.items()
@@ -187,7 +187,7 @@ def _simple_query_string(parser: _Parser, value: dict[str, Json]) -> Clause:
 
 
 def _weighed(options: QueryOptions, parse: Callable[[], Clause]) -> Clause:
-    """The clause of a query string with the options that both kinds have. The options are checked first."""
+    """The clause of a query string, with the options that both kinds of query strings have, which are checked first."""
     # Words with wildcards are always brought to the form of the index, and values that do not fit a field's type are
     # left out where there are other fields: these two change nothing.
     options.take("analyze_wildcard")

@@ -37,7 +37,7 @@ Bound: TypeAlias = Literal["gt", "gte", "lt", "lte"]
 
 @dataclass(frozen=True, slots=True)
 class StringRules:
-    """How a query string is read. `fields`: where words without a field are searched (patterns; empty: everywhere)."""
+    """The options of a query string. `fields` are searched for words without a field (patterns; empty: all fields)."""
 
     fields: Fields = ()
     operator: Literal["or", "and"] = "or"
@@ -47,10 +47,10 @@ class StringRules:
 
 
 def parse_query_string(text: str, rules: StringRules, count: Callable[[], None] = lambda: None) -> Clause:
-    """The clauses of a query string. `count` is called for each of them, and may end it by raising.
+    """The clauses of a query string. `count` is called for each of them, and may stop the parser by raising.
 
     Raises:
-        QueryError: what is wrong and where, and what would be right.
+        QueryError: the query string is wrong; the text says where.
     """
     return _Reader(text, rules, count).query()
 
@@ -148,7 +148,7 @@ class _Reader:
     # --- one clause -----------------------------------------------------------------------------------------------
 
     def _clause(self, field: str | None) -> Clause | None:
-        """A clause; None for a word in which there is nothing to search for, such as a dash."""
+        """A clause; None for a word that has nothing to search for, such as a dash."""
         self._count()
         if self._next() not in '("[{':
             start = self._at

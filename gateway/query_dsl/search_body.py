@@ -1,7 +1,7 @@
-"""A search's body: the query, which hits of it, in which order, and how much of each. Pure.
+"""A search's body: the query, the page of hits, their order, and the parts of each that are given. Pure.
 
-Source: https://docs.opensearch.org/latest/api-reference/search-apis/search/ (3.x). What is supported means the same as
-there. Anything else is refused, with the list of what is supported, and never ignored. Above: the search engines.
+Source: https://docs.opensearch.org/latest/api-reference/search-apis/search/ (3.x). Supported members mean the same as
+there. Anything else is refused, with the list of supported members, and never ignored. Above: the search engines.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class SourceFilter:
-    """Which fields of a document are given: no `includes` means all. `wanted` False: no source at all."""
+    """Selects the fields of a document that are given; no `includes` means all. `wanted` False: no source at all."""
 
     wanted: bool = True
     includes: NamePatterns = field(default_factory=NamePatterns)
     excludes: NamePatterns = field(default_factory=NamePatterns)
 
     def of(self, document: dict[str, Json]) -> dict[str, Json]:
-        """The document's fields that are given. Raises QueryError: the patterns are too much work."""
+        """The document with only the selected fields. Raises QueryError: the patterns are too much work."""
         if not (self.includes or self.excludes):
             return document
         return self._of(document, "", all_of_it=not self.includes)
@@ -73,15 +73,15 @@ class SearchBody:
     sort: tuple[SortKey, ...] = ()
     total: bool = True
     minimum_score: float | None = None
-    after: tuple[Scalar | None, ...] | None = None  # only hits behind these sort values
+    after: tuple[Scalar | None, ...] | None = None  # only hits after these sort values
     aggregations: Aggregations = field(default_factory=dict)
 
 
 def parse_search_body(body: Json) -> SearchBody:
-    """A search body of JSON values.
+    """The search in a body of JSON values.
 
     Raises:
-        QueryError: it is wrong, or uses something that is not supported.
+        QueryError: the body is wrong, or uses something that is not supported.
     """
     if not isinstance(body, dict):
         raise QueryError(f"a search is a JSON object such as {{'query': {{...}}, 'size': 5}}, not {described(body)}")
@@ -117,11 +117,11 @@ _BODY_KEYS = frozenset(
 
 
 def _without_lone_surrogates(body: dict[str, Json]) -> dict[str, Json]:
-    """The search with '?' instead of lone surrogates, which no database takes as text."""
+    """The search with '?' instead of lone surrogates, which databases refuse."""
     try:
         orjson.dumps(body)
     except TypeError:
-        with suppress(RecursionError):  # which is too deep for what reads it, too
+        with suppress(RecursionError):  # so deep a body is refused later, too
             cleaned: dict[str, Json] = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
             return cleaned
     return body
@@ -178,6 +178,6 @@ def _sort_key(key: Json) -> SortKey:
     options = QueryOptions("sort", value if isinstance(value, dict) else {"order": value})
     order = options.choice("order", ("desc", "asc") if name == "_score" else ("asc", "desc"))
     missing = options.choice("missing", ("_last", "_first"))
-    options.take("unmapped_type")  # says what an unknown field would be; such fields sort as missing anyway
+    options.take("unmapped_type")  # the type of an unknown field; such fields sort as missing anyway
     options.done()
     return SortKey(name, order == "desc", missing == "_first")

@@ -1,4 +1,4 @@
-"""How large a search may be: whoever writes one keeps those who read it busy. Pure.
+"""Bounds the size of a search, because a large one takes long to parse. Pure.
 
 Below: clauses, options. Above: search_body.
 """
@@ -17,10 +17,10 @@ _Place: TypeAlias = tuple["_Place", str] | None
 
 
 def check_size(body: Json) -> None:
-    """Refuse a search that is too large, by the field that makes it so. It looks at no more than is allowed.
+    """Refuse a search that is too large. It reads no more of the search than is allowed.
 
     Raises:
-        QueryError
+        QueryError: the search is too large; the text names the field that makes it so.
     """
     left = MAX_SEARCH_BYTES
     rest: list[tuple[_Place, Json]] = [(None, body)]

@@ -37,10 +37,10 @@ _FUZZY = re.compile(r"~(\d{0,2})$", re.ASCII)
 
 
 def parse_simple_query_string(text: str, rules: StringRules, count: Callable[[], None] = lambda: None) -> Clause:
-    """The clauses of the text. `count` is called for each of them, and may end it by raising.
+    """The clauses of the text. `count` is called for each of them, and may stop the parser by raising.
 
     Raises:
-        QueryError: it is nested too deeply, by parentheses or by alternating operators.
+        QueryError: the text is nested too deeply, by parentheses or by alternating operators.
     """
     found = _Reader(text, rules, count).sequence(0, len(text), 0)
     return MatchAll(all=False) if found is None else found
@@ -48,12 +48,12 @@ def parse_simple_query_string(text: str, rules: StringRules, count: Callable[[],
 
 @dataclass(slots=True)
 class _Tree:
-    """What was read so far; operators have no precedence over each other."""
+    """The clauses that were read so far; operators have no precedence over each other."""
 
     default: Operator
-    nest: Callable[[], None]  # called whenever what is there becomes the first part of something larger
-    operator: Operator | None = None  # the one that was read last and waits for words
-    joined: Operator | None = None  # the one that `clauses` stand together by
+    nest: Callable[[], None]  # called whenever the clauses so far become the first part of a larger clause
+    operator: Operator | None = None  # the last one that was read, if no words followed yet
+    joined: Operator | None = None  # the one that joins `clauses`
     negations: int = 0
     clauses: list[Clause] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""Finds similar words: letters are added, left out or changed, or two neighbours are swapped. Pure."""
+"""Finds similar words, which differ in a few letters: added, missing, changed, or swapped with a neighbour. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def alike_words(words: Iterable[str], word: str, most: int) -> list[str]:
     """The words that might differ from `word` in at most `most` letters: a cheap test that excludes most others."""
     letters = set(word)
     shortest, longest, most_letters = len(word) - most, len(word) + most, 2 * most
-    # each changed letter makes at most two that only one of the words has
+    # for each changed letter, at most two letters are in only one of the words
     return [
         other
         for other in words
@@ -25,8 +25,8 @@ def near_words(words: Iterable[str], word: str, most: int, *, limit: int) -> lis
 
 
 def distance(left: str, right: str, most: int = sys.maxsize) -> int:
-    """How many letters must be added, left out, changed or swapped with a neighbour. Where that is more than `most`,
-    any number above `most`.
+    """How many letters must be added, left out, changed or swapped with a neighbour. If that is more than `most`, the
+    result is any number above `most`.
     """
     left, right = _differing(left, right)
     before: list[int] = []

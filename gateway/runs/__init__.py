@@ -1,6 +1,7 @@
 """A run from its begin to its end, with everything that may happen to it in between.
 
 driver.py        begins runs, follows their loops, stores and shows events, ends runs
+beginnings.py    calls the listeners of a thread when a run begins on it
 live_run.py      a running run: its numbered events
 phases.py        the phases of a run as one table
 audience.py      a run's viewers, and how long it waits for one
@@ -11,15 +12,16 @@ thread_versions.py lists, chooses, deletes and forks a thread's versions
 thread_points.py where a run left its thread, and which of its messages are the run's
 thread_writes.py threads that are written outside a run
 intake.py        takes a request's input into its thread
+waiting_input.py the part of a waiting run's input that its record stores
 approvals.py     matches a request's answers with open interrupts
-second_tries.py  a request that comes again because its run failed once its results or answers were taken in
-run_terms.py     a run's terms: its agent's definition and its request's wishes in one
+second_tries.py  recognises a repeated request whose run failed after the thread took in its results or answers
+run_terms.py     combines an agent's definition with a request's options
 limits.py        limits of a new run's input
 ids.py           which stored run a client's run id means
 endings.py       the records that a run's begin and end store
 recovery.py      ends or continues the unfinished runs of an earlier process
 replay.py        shows a finished run from its log
-run_events.py    what a run left on its thread as events, once its log is gone
+run_events.py    a run's events, made from its messages once its log is gone
 removal.py       deletes threads, here and at their providers
 counts.py        counts a finished run in the metrics
 run_trace.py     the span of a run

@@ -44,7 +44,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredApproval:
-    """`run` goes on with an answered approval; None: its agent is gone, and the call was denied."""
+    """The run that continues after an approval was answered; None if its agent is gone: the call was denied."""
 
     thread_id: str
     agent_id: str
@@ -65,8 +65,10 @@ def arguments_check(tools: Mapping[str, Tool]) -> ArgumentsCheck:
 
 
 def approves_as(owner: str, approvals: Mapping[str, Approvers | None]) -> Approves:
-    """What the owner may approve, by the rule that came with the question and by the agent's current one, which
-    `approvals` has as in LoopContext: the stricter holds. A question without a rule is an older gateway's.
+    """Whether `owner` may approve an interrupt: both the rule stored with it and the agent's current rule must allow
+    it.
+
+    `approvals` as in LoopContext. An interrupt without a stored rule comes from an older gateway.
     """
 
     def approves(item: OpenInterrupt) -> bool:
@@ -78,7 +80,7 @@ def approves_as(owner: str, approvals: Mapping[str, Approvers | None]) -> Approv
 
 
 def named_by(interrupts: Sequence[OpenInterrupt], answers: Sequence[InterruptAnswer]) -> list[OpenInterrupt]:
-    """The interrupts that one of the answers is to."""
+    """The interrupts that the answers name."""
     named = {(answer.interrupt_id, answer.approval_id) for answer in answers}
     return [
         item
@@ -88,12 +90,12 @@ def named_by(interrupts: Sequence[OpenInterrupt], answers: Sequence[InterruptAns
 
 
 def answers_any(interrupts: Sequence[OpenInterrupt], answers: Sequence[InterruptAnswer]) -> bool:
-    """Whether one of the answers is to one of the interrupts."""
+    """Whether one of the answers names one of the interrupts."""
     return bool(named_by(interrupts, answers))
 
 
 def _is_to(item: OpenInterrupt | None, answer: InterruptAnswer) -> bool:
-    """An answer with an approval's id answers no other interrupt of the same id."""
+    """Whether the answer is for this interrupt. One with an approval's id is for no other interrupt of the same id."""
     return item is not None and answer.approval_id in ("", item.approval_id)
 
 
@@ -107,15 +109,14 @@ def decide(
     agent_id: str = "",
     gone: Collection[str] = (),
 ) -> Verdict:
-    """Match the answers with the open interrupts. Expired ones count as denied, answered or not.
+    """Match the answers with the open interrupts. An expired interrupt counts as denied, answered or not.
 
-    `agent_id` is the agent whose run this is. What other agents ask stays as it is; but what one of those that are
-    `gone` asked may be denied.
+    `agent_id` is the run's agent. Interrupts of other agents stay open; those of agents that are `gone` may be denied.
 
     Raises:
         InvalidRequestError: an answer to an open interrupt is malformed, or its arguments do not fit the tool.
         ForbiddenError: the sender may not approve the call.
-        ConflictError: it is another agent's.
+        ConflictError: another agent opened the interrupt.
     """
     if not (interrupts or answers):
         return _NOTHING_ASKED
@@ -171,7 +172,7 @@ def _decision(
 
 
 def approval_of_other_agent(item: OpenInterrupt, *, is_gone: bool) -> ConflictError:
-    """The error for an answer where it does not count."""
+    """The error for an answer to another agent's interrupt."""
     instead = "that one is gone: it can only be denied" if is_gone else "answer it with a run of that one"
     return ConflictError(
         f"{item.interrupt.id!r} was asked by the agent {item.agent_id!r}; {instead}", code="approval_of_other_agent"

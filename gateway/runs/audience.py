@@ -1,6 +1,6 @@
-"""A run's viewers, and how long the run waits for one after the last has left: not at all for one that cannot return.
+"""A run's viewers, and how long the run waits for a viewer once the last one has left.
 
-Below: viewer, clock. Above: live_run, which feeds stored events.
+It does not wait for a viewer that cannot return. Below: viewer, clock. Above: live_run, which feeds stored events.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Audience:
         return bool(self._viewers)
 
     def add(self, *, after: int, prelude: Prelude | None = None) -> Viewer:
-        """A viewer of the events after that number."""
+        """A viewer of the events after number `after`."""
         viewer = Viewer(
             self._clock,
             after=after,
@@ -82,7 +82,7 @@ class Audience:
             viewer.finish()
 
     def end_at(self, time: float) -> None:
-        """The run's record says when it ended."""
+        """Set the time at which the run ended, as in its record."""
         self._ended_at = time
         for viewer in self._viewers:
             viewer.end_at(time)
@@ -97,7 +97,7 @@ class Audience:
         self._wake_gone_waiters()
 
     async def gone(self, seconds: float) -> None:
-        """Wait until nobody watches or the run has ended, at most so long."""
+        """Wait until nobody watches or the run has ended, for at most `seconds`."""
         if not self._viewers or self._is_over:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

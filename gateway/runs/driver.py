@@ -27,6 +27,7 @@ from gateway.loop import Decision, LoopContext, ResumedRun
 from gateway.messages import Message
 from gateway.metrics import Metrics
 from gateway.runs.approvals import named_by
+from gateway.runs.beginnings import Beginnings
 from gateway.runs.counts import count_end, count_failed_tools
 from gateway.runs.endings import (
     Terminal,
@@ -35,7 +36,6 @@ from gateway.runs.endings import (
     ended_record,
     ended_thread,
     failed,
-    new_thread,
     stopped,
     withdrawn_by,
     words_alone,
@@ -43,13 +43,14 @@ from gateway.runs.endings import (
 from gateway.runs.intake import is_whole_history, recognised, take_in, up_to_date, waiting_messages
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
-from gateway.runs.recovery import LeftOpen, Waiting, end_waiting, recover, restore
+from gateway.runs.recovery import LeftOpen, Waiting, end_unbegun, end_waiting, recover, restore
 from gateway.runs.removal import ThreadRemoval
 from gateway.runs.run_terms import RunTerms, check_selected_tools, terms_of, with_choice
 from gateway.runs.run_trace import begin_trace, end_trace
 from gateway.runs.second_tries import as_second_try, is_second_try
-from gateway.runs.thread_points import begun_from
+from gateway.runs.thread_points import begun_thread
 from gateway.runs.thread_queue import ThreadLines
+from gateway.runs.waiting_input import waiting_record
 from gateway.store import Fork, RunRecord, RunStatus, Store, Thread
 from gateway.tool import SharedState, Tool
 from gateway.traces import NO_HEADERS, Tracer, current, part_of
@@ -96,7 +97,7 @@ class RunDriver:
         self.lines = ThreadLines(most, clock, stop=self.cancel, ends_unwatched=self._ends_unwatched)
         self.removal = ThreadRemoval(store, clock)
         self.window = CommitWindow()
-        self.on_begun: list[Callable[[RunRecord], None]] = []  # called with each run's record
+        self.beginnings = Beginnings()
         self._options = options
         self._redacted = redacted
         self._tracer = tracer
@@ -116,7 +117,7 @@ class RunDriver:
     ) -> LiveRun:
         """A run that can be watched; `start` must follow. An `unattended` one goes on without viewers.
 
-        `terms` are its agent and wishes. It holds its agent from here to its end.
+        `terms` are its agent and options. It holds its agent from here to its end.
         """
         live = self.runs[record.owner, record.client_id] = LiveRun(
             record,
@@ -135,14 +136,14 @@ class RunDriver:
         return live
 
     async def start(self, live: LiveRun, given: AgentInput) -> None:
-        """Begin a run, or let it wait for its turn. If this raises, there is no such run.
+        """Begin a run, or let it wait for its turn. If this raises, no run was made.
 
         Raises:
             ConflictError: the thread is busy.
             TooManyRequestsError: too many runs wait for the thread.
-            InvalidRequestError: an answer does not fit its interrupt, or a selected tool is not there.
+            InvalidRequestError: an answer does not fit its interrupt, or a selected tool does not exist.
             StaleHistoryError: the thread has messages that the client has not seen.
-            NotFoundError: what the thread is to begin from is not there.
+            NotFoundError: the thread, version or message that the new thread is to begin from does not exist.
             StoreError: the store cannot be used now.
         """
         try:
@@ -157,6 +158,8 @@ class RunDriver:
                 # Nothing is awaited before: the store has the order of the line.
                 ahead, stateful = self.lines.ahead(live, stored), live.terms.model.capabilities.is_stateful
                 live.waiting_messages = waiting_messages(given, ahead, is_stateful=stateful)
+                if not self.lines.has_begun(*live.thread_key):
+                    live.become(waiting_record(live.record, given, _collection(live, given), stored, ahead))
                 await self.store.queue_run(live.record, live.waiting_messages)
                 self.metrics.runs_waiting.inc()
                 live.enter(Phase.WAITING)
@@ -169,22 +172,20 @@ class RunDriver:
             raise
 
     async def _stored_ahead(self, live: LiveRun) -> Sequence[Message]:
-        """The messages of a thread on which somebody works who has not read it yet: where the run will wait."""
-        if self.lines.is_free(*live.thread_key):
-            return ()
-        if (head := self.lines.head(*live.thread_key)) is not None and head.thread is not None:
+        """The stored messages of a thread whose working run has not stored its begin yet; empty in all other cases."""
+        if self.lines.is_free(*live.thread_key) or self.lines.has_begun(*live.thread_key):
             return ()
         thread = await self.store.load_thread(*live.thread_key)
         return () if thread is None else thread.messages
 
     async def _check_selected_tools(self, live: LiveRun, given: AgentInput) -> None:
-        tools, _ = await _tools(live)
+        tools, _ = await live.tools()
         if live.cancel_reason is None:
             check_selected_tools(live.terms, given, tools)
 
     def _check_seen(self, live: LiveRun, given: AgentInput) -> None:
-        """Refuse a client that has not seen the interrupts of the thread's running run, before that run is cancelled
-        for it.
+        """Refuse a client that has not seen the messages of the thread's running run, before that run is cancelled for
+        it.
         """
         head = self.lines.head(live.record.owner, given.thread_id)
         if head is not None and head.thread is not None:
@@ -192,9 +193,9 @@ class RunDriver:
             up_to_date(recognised(given, stored), stored)
 
     async def _begin(self, live: LiveRun, given: AgentInput, *, waited: bool = False) -> LoopContext:
-        """Read the thread, take the input in, store both with RunStarted: from here on the run exists."""
+        """Read the thread, take the input in, and store both with RunStarted. The run exists from then on."""
         definition, capabilities = live.terms.definition, live.terms.model.capabilities
-        tools, approvals = await _tools(live) if live.cancel_reason is None else ({}, {})
+        tools, approvals = await live.tools() if live.cancel_reason is None else ({}, {})
         now = self.clock.now()
         thread, fork = await self._thread_of(live, given, now)
         if await is_second_try(self.store, thread, definition.id, given, live.record.input_digest):
@@ -223,19 +224,16 @@ class RunDriver:
         live.enter(Phase.RUNNING)
         self.metrics.runs_active.inc()
         live.publish_numbered()
-        for told in self.on_begun:
-            told(record)
+        self.beginnings.tell(record)
         return self._context(live, given, tools, approvals, decisions=taken.decisions)
 
     async def _thread_of(self, live: LiveRun, given: AgentInput, now: float) -> tuple[Thread, Fork | None]:
-        """The input's thread as it is stored, or as the input begins it."""
+        """The stored thread of the input, or the new one that the input begins, with its fork if it is one."""
         owner, fork = live.record.owner, None
         thread = await self.store.load_thread(owner, given.thread_id)
-        if thread is None and given.begins_from is not None:
-            fork = await begun_from(self.store, owner, given, given.begins_from, now)
-            thread = fork.thread
-        thread = thread or new_thread(owner, given, live.terms.definition.id, now)
-        collection = given.collection or live.agent.collection_of(owner)
+        if thread is None:
+            thread, fork = await begun_thread(self.store, owner, given, live.terms.definition.id, now)
+        collection = _collection(live, given)
         if collection and thread.collection not in ("", collection):
             raise ConflictError(
                 f"thread {given.thread_id!r} is in another memory container than its agent's are; use another thread",
@@ -246,13 +244,13 @@ class RunDriver:
         return thread, fork
 
     async def _gone_agents(self, given: AgentInput, thread: Thread, agent_id: str) -> set[str]:
-        """Of the other agents whose questions the input answers, those that are not there any more."""
+        """The other agents whose interrupts the input answers and which no longer exist."""
         named = named_by(thread.interrupts, given.answers)
         others = {item.agent_id for item in named if not item.is_asked_by(agent_id)}
         return {each for each in others if not await self.agents.has(thread.owner, each)}
 
     async def make_room_for_version(self, thread: Thread) -> None:
-        """Delete the oldest version of a thread that is about to have one more than the operator allows."""
+        """Delete a thread's oldest version if its next one would exceed the operator's limit."""
         most = self._options.max_versions
         if thread.last_version > most:  # fewer were ever made: there is room
             await self.removal.make_room_for_version(self.agents, thread.owner, thread.thread_id, most)
@@ -330,9 +328,7 @@ class RunDriver:
         while not turn.done():
             if live.cancel_reason is not None and not noticed:
                 noticed = True
-                end = stopped(live.cancel_reason)
-                live.become(replace(ended_record(live.record, end, self.clock.now()), started_at=None))
-                live.give_up([RunStarted(live.record.thread_id, live.record.run_id), end])
+                self._show_end(live, stopped(live.cancel_reason))
                 if not withdrawn_by(live.record):  # else a restart would leave them open
                     await self._keep_left(live)
             try:
@@ -342,8 +338,8 @@ class RunDriver:
                     raise
 
     async def _keep_left(self, live: LiveRun) -> None:
-        """Store that a run has left the queue. Its messages and its log must wait for its turn: until then the thread
-        is another run's.
+        """Store that a run has left the queue. Its messages and its log are stored at its turn: until then another run
+        works on the thread.
         """
         try:
             await shielded(self.store.queue_run(live.record))
@@ -374,7 +370,7 @@ class RunDriver:
         return failed(live.record, error, self._redacted, own_model=live.agent.owner == live.record.owner)
 
     async def _leave_open(self, live: LiveRun) -> None:
-        """The process ends, and the run's provider goes on: the next process continues the run from the store."""
+        """Leave the run to the next process, which continues it from the store: its provider works on."""
         if live.finishing:
             return
         live.enter(Phase.ENDING)
@@ -432,7 +428,7 @@ class RunDriver:
         begun = live.record
         if begun.started_at is None:  # it was stopped before its turn, and began for its input alone
             begun = replace(begun, started_at=live.thread.updated_at)
-        record = ended_record(begun, terminal, now, thread)
+        record = ended_record(begun, terminal, live.record.finished_at or now, thread)
         first, records = live.number(events)
         keep = len(live.thread.messages)
         end = self.store.end_run(record, thread, keep=keep, first=first, records=records, erase=live.retracted)
@@ -441,30 +437,25 @@ class RunDriver:
         return record
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
-        """The run's end cannot be stored now: viewers are told, and it is stored once there is room."""
-        terminal = replace(terminal, usage=live.fold.usage.total)
+        """Show the run's end, unless one was shown, and store it later: the store cannot be used now."""
         self.metrics.store_failed(terminal.code)
         logger.error("a run ended before it could be kept", extra={"run_id": live.record.run_id, "code": terminal.code})
-        record = replace(
-            live.record,
-            status=RunStatus.FAILED,
-            finished_at=self.clock.now(),
-            error_code=terminal.code,
-            error_message=terminal.message,
-        )
-        live.become(record)
-        started = [] if live.begun else [RunStarted(live.record.thread_id, live.record.run_id)]
-        live.give_up([*started, terminal])
-        self._spawn(live, self._keep_later(live, terminal))
+        if live.shown_end is None:
+            self._show_end(live, replace(terminal, usage=live.fold.usage.total))
+        self._spawn(live, self._keep_later(live))
 
-    async def _keep_later(self, live: LiveRun, terminal: RunFailed) -> None:
+    def _show_end(self, live: LiveRun, end: Terminal) -> None:
+        """Show a run's end before it is stored."""
+        live.become(replace(ended_record(live.record, end, self.clock.now()), started_at=live.record.started_at))
+        live.give_up(end)
+
+    async def _keep_later(self, live: LiveRun) -> None:
         # The thread stays locked until then: the stored thread lacks what its viewers saw.
         live.work_in(asyncio.current_task())
         try:
             while True:
                 try:
-                    waited = () if live.begun else live.waiting_messages
-                    await end_left_behind(self.store, self.clock, live.record, terminal, waited)
+                    await self._keep_shown_end(live)
                     return
                 except StoreError as error:
                     self.lines.block(live, error)
@@ -475,6 +466,13 @@ class RunDriver:
             logger.exception("a run's end cannot be kept", extra={"run_id": live.record.run_id})
         finally:
             self._leave(live)
+
+    async def _keep_shown_end(self, live: LiveRun) -> None:
+        assert live.shown_end is not None, "it was given up"
+        if live.begun:
+            await end_left_behind(self.store, self.clock, live.record, live.shown_end)
+        else:
+            await end_unbegun(self.store, self.clock, live.record, live.shown_end, live.waiting_messages)
 
     def _leave(self, live: LiveRun) -> None:
         """The run is over, or never began: remove it and let the thread's next one run."""
@@ -531,11 +529,19 @@ class RunDriver:
         self.store.stop_waiting()
         if live_runs:
             await asyncio.wait([live.concluded for live in live_runs], timeout=_CANCEL_SECONDS)
+            await self._keep_shown_ends(live_runs)
         # Runs whose end cannot be stored now are ended at the next start, from their logs.
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_CANCEL_SECONDS)
+
+    async def _keep_shown_ends(self, live_runs: Sequence[LiveRun]) -> None:
+        """Try once more to store ends that were shown: the next process cannot learn of them otherwise."""
+        tries = [self._keep_shown_end(live) for live in live_runs if live.phase is Phase.UNKEPT]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CANCEL_SECONDS):
+                await asyncio.gather(*tries, return_exceptions=True)
 
     @property
     def draining(self) -> bool:
@@ -563,7 +569,7 @@ class RunDriver:
                 self._follow(asyncio.create_task(self._end_behind(runs)))
 
     async def _end_behind(self, runs: Sequence[Waiting]) -> None:
-        """End what waited behind a run of the earlier process, once that is over."""
+        """End the runs that waited for a run of the earlier process, once that run is over."""
         record = runs[0].record
         try:
             async with self.lines.visit(record.owner, record.thread_id, waits=True):
@@ -574,21 +580,11 @@ class RunDriver:
 
     async def _go_on(self, live: LiveRun, left: LeftOpen) -> None:
         live.work_in(asyncio.current_task())
-        tools, approvals = await _tools(live)
+        tools, approvals = await live.tools()
         given = with_frontend_tools(left.input, tools)
         await self._drive(live, self._context(live, given, tools, approvals, resumed=left.resumed))
 
 
-async def _tools(live: LiveRun) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:
-    """OpenAgent.tools; none if the run is stopped meanwhile: a tool server may take its time."""
-    task = asyncio.current_task()
-    assert task is not None
-    before = live.work_in(task)
-    try:
-        return await live.agent.tools()
-    except asyncio.CancelledError:
-        if live.cancel_reason is None or task.uncancel():  # the request was cancelled, not the run
-            raise
-        return {}, {}
-    finally:
-        live.work_in(before)
+def _collection(live: LiveRun, given: AgentInput) -> str:
+    """The collection that the run's thread must be in; empty: any."""
+    return given.collection or live.agent.collection_of(live.record.owner)

@@ -36,6 +36,7 @@ from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation, marked
 from gateway.providers.failure_words import operator_message
 from gateway.records import encode_events
+from gateway.runs.waiting_input import not_in_thread
 from gateway.store import LEAST_LIFE_SECONDS, RunRecord, RunStatus, Store, Thread
 from gateway.tool import Tool
 from gateway.transcript import RunFold
@@ -50,7 +51,7 @@ _PAGE = 5_000
 
 
 def input_digest(given: AgentInput, produced: frozenset[str] = frozenset()) -> str:
-    """A digest by which a repeated request is recognised: its messages and answers, without messages that the run
+    """The digest that recognises a repeated request: of its messages and answers, without messages that the run
     produced.
 
     Ids that the gateway minted do not count: a repeated request cannot repeat them.
@@ -83,7 +84,7 @@ def title_of(messages: Sequence[Message]) -> str | None:
 def claims(
     sent: tuple[Message, ...], thread: Thread, tools: Mapping[str, Tool], cache: HistoryCache | None = None
 ) -> list[ToolResult]:
-    """The results in `sent` that a client may not give: those of backend calls of this server's models."""
+    """The results in `sent` that a client may not give: they belong to backend calls of this server's models."""
     calls = own_calls(thread.messages) if cache is None else cache.own_calls(thread.messages)
     ours = {call_id for call_id, call in calls.items() if call.name in tools}
     ours |= {item.call.call_id for item in thread.interrupts}
@@ -145,15 +146,13 @@ def _status_after(terminal: Terminal) -> RunStatus:
 
 
 def words_alone(given: AgentInput) -> AgentInput:
-    """The part of the input that is stored for a run that is stopped before it begins: no answers, no replaced
-    history.
-    """
+    """The part of the input that is stored if its run is stopped before it begins: no answers, no replaced history."""
     words = tuple(message for message in given.messages if message.tool_result is None)
     return replace(given, messages=words, answers=(), must_answer=False, history="append")
 
 
 def withdrawn_by(record: RunRecord) -> frozenset[str]:
-    """The interrupts that nobody can answer any more once the run was cancelled or has failed."""
+    """The ids of the interrupts that the run withdraws if it is cancelled or fails."""
     ids = (record.request or {}).get(WITHDRAWS)
     return frozenset(each for each in ids if isinstance(each, str)) if isinstance(ids, list) else frozenset()
 
@@ -184,7 +183,7 @@ def failed(
 
 
 def terminal_of(record: RunRecord) -> Terminal:
-    """The run's terminal event as far as its record knows it: pending calls and interrupts were only in its log."""
+    """The run's terminal event as its record has it. Pending calls and interrupts were only in its log."""
     match record.status:
         case RunStatus.FAILED:
             return RunFailed(record.error_code or "internal_error", record.error_message or "", record.usage)
@@ -197,7 +196,7 @@ def terminal_of(record: RunRecord) -> Terminal:
 def conversation_of(
     agent: AgentDefinition, capabilities: ModelCapabilities, thread: Thread, name: str
 ) -> Conversation | None:
-    """What the server of the agent's model keeps of the conversation `name`; None if the model is not stateful."""
+    """The conversation `name` at the server of the agent's model; None if the model is not stateful."""
     if not capabilities.is_stateful:
         return None
     return Conversation(thread.model_states.get(agent.id, {}), name, capabilities.state_holder)
@@ -209,10 +208,9 @@ def new_thread(owner: str, given: AgentInput, agent_id: str, now: float) -> Thre
 
 
 def forked(thread: Thread, thread_id: str, messages: tuple[Message, ...], now: float) -> Thread:
-    """A new thread that begins with these messages of `thread`.
+    """A new thread that begins with these messages of `thread`, and with its state.
 
-    It has the thread's state. It has no open questions, and nothing of it is held by a provider: both belong to the
-    thread that it was forked from, and go with it.
+    It has no open interrupts, and providers hold nothing for it: both stay with the thread that it was forked from.
     """
     return replace(
         thread,
@@ -231,9 +229,7 @@ def forked(thread: Thread, thread_id: str, messages: tuple[Message, ...], now: f
 
 
 def with_life_of(thread: Thread, given: AgentInput, now: float) -> Thread:
-    """The thread that an input begins, living as long as the input says: not as long as a thread that it was forked
-    from.
-    """
+    """The thread, which lives as long as the input says, also if it was forked from a thread with another lifetime."""
     if given.short_lived:
         return replace(thread, listed=False, hidden=True, expires_at=now + LEAST_LIFE_SECONDS)
     if thread.expires_at is not None:
@@ -255,7 +251,7 @@ def ended_thread(
     """The thread after its run: with the produced messages and the interrupts that the run left open.
 
     `forgets_pauses` as in AgentInput; `withdrawn` as `withdrawn_by`. `conversation`: the conversation at the model's
-    server; it has only complete responses, however the run ended.
+    server; it has only complete responses, even if the run failed or was cancelled.
     """
     if conversation is not None:
         produced = marked(tuple(produced), (), conversation.mark)
@@ -305,48 +301,60 @@ def _opened(
 
 
 async def end_left_behind(
-    store: Store, clock: Clock, record: RunRecord, terminal: Terminal, waited: Sequence[Message] = ()
+    store: Store,
+    clock: Clock,
+    record: RunRecord,
+    terminal: Terminal,
+    waited: Sequence[Message] = (),
+    begins: Thread | None = None,
 ) -> None:
-    """End a run whose task is gone, from its log: close it properly, keep its messages, repeat nothing. `waited`: what
-    waited with a run that has not begun (see Store.queue_run) goes behind what its thread has.
+    """End a run whose task is gone, from its log: close open events, keep its messages, repeat no work.
+
+    `waited`: the messages that waited with a run that has not begun (see Store.queue_run); they are added after the
+    thread's messages. `begins`: the thread to store if there is none yet. If the run's end was shown before, `record`
+    has its time and `terminal` its usage.
 
     Raises:
         StoreError: the store cannot be used now.
     """
     sealer = Sealer()
     now = clock.now()
+    ended_at = record.finished_at or now
     thread = await store.load_thread(record.owner, record.thread_id)
     if thread is None:
-        thread = Thread(record.owner, record.thread_id, record.agent_id, now, now)
+        thread = begins or Thread(record.owner, record.thread_id, record.agent_id, now, now)
     fold = RunFold(turns_of(own_calls(thread.messages)), thread.state)
     last = 0
     while page := await store.read_events(record.owner, record.run_id, after=last, limit=_PAGE):
         events = sealer.follow([row.event for row in page])
         fold.follow(events)
-        last = page[-1].sequence
+        last = page[-1].last
     first_events: list[Event] = [] if last else [RunStarted(record.thread_id, record.run_id)]
-    terminal = replace(terminal, usage=fold.usage.total)
+    if not last:
+        record = replace(record, started_at=now)
+    terminal = replace(terminal, usage=terminal.usage or fold.usage.total)
     closing = sealer.follow([*first_events, terminal])
     fold.follow(closing)
     mark = thread.messages[-1].conversation if thread.messages else None  # the input's, which was taken in last
     keep = len(thread.messages)
     if waited:
-        thread = _with_input(thread, record, waited)
+        thread = with_waited(thread, record, waited)
     produced = marked(fold.transcript.messages, (), mark)
-    thread = ended_thread(thread, produced, terminal, now, fold.state, withdrawn=withdrawn_by(record))
+    at = ended_at if last else now  # a run that has not begun has messages of its input alone
+    thread = ended_thread(thread, produced, terminal, at, fold.state, withdrawn=withdrawn_by(record))
     await store.end_run(
-        ended_record(record, terminal, now, thread),
+        ended_record(record, terminal, ended_at, thread),
         thread,
         keep=keep,
         first=last + 1,
-        records=encode_events(closing, now),
+        records=encode_events(closing, ended_at),
         erase=fold.transcript.retracted,
     )
 
 
-def _with_input(thread: Thread, record: RunRecord, waited: Sequence[Message]) -> Thread:
-    """The thread with what waited with the run, as if it had begun."""
-    messages = append_history(thread.messages, waited)
+def with_waited(thread: Thread, record: RunRecord, waited: Sequence[Message]) -> Thread:
+    """The thread with the messages that waited with the run, as if the run had begun."""
+    messages = append_history(thread.messages, not_in_thread(record, waited, thread.messages))
     title = thread.title or title_of(messages)
     return replace(thread, agent_id=record.agent_id, title=title, messages=messages, last_run_id=record.run_id)
 
@@ -361,12 +369,12 @@ def no_thread(thread_id: str) -> NotFoundError:
 
 
 def no_version(thread_id: str, version: int) -> NotFoundError:
-    """The error for a version that is not there."""
+    """The error for a version that does not exist."""
     return NotFoundError(f"thread {thread_id!r} has no version {version}", code="version_not_found")
 
 
 def approval_answered() -> ConflictError:
-    """The error for an answer that comes too late."""
+    """The error for an answer to an interrupt that is no longer open."""
     return ConflictError("the question was answered or withdrawn meanwhile", code="approval_answered")
 
 

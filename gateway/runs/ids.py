@@ -43,7 +43,7 @@ class RunIds:
         return (await self.known(owner, run_id))[0]
 
     async def known(self, owner: str, run_id: str) -> list[RunRecord]:
-        """The records of all runs of that id, the newest first. Raises NotFoundError if there is none."""
+        """The records of all runs of that id, the newest first. Raises NotFoundError if no run has it."""
         if not (records := await self._all(owner, run_id)):
             raise NotFoundError(f"there is no run {run_id!r}", code="run_not_found")
         return records
@@ -70,7 +70,7 @@ class RunIds:
         )
 
     async def before(self, owner: str, given: AgentInput) -> Sequence[RunRecord]:
-        """The earlier runs of the input's id, the newest first; none if the id is new, as nearly always."""
+        """The earlier runs of the input's id, the newest first. Nearly always the id is new, and there are none."""
         live = self._live.get((owner, given.run_id))
         if live is not None:
             live = await self.settled(owner, given.run_id)
@@ -79,8 +79,9 @@ class RunIds:
         return await self._all(owner, given.run_id)
 
     async def goes_on(self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]) -> bool:
-        """Whether the input answers interrupts of an earlier run of its id, and so begins another run under that id.
-        It does so again where that one failed.
+        """Whether the input begins another run under an id that was used: it answers interrupts of an earlier run of
+        that id,
+        or repeats such a request after its run failed.
         """
         if not given.answers:
             return False
@@ -109,7 +110,7 @@ class RunIds:
         return left
 
     async def are_all(self, owner: str, run_id: str, runs: Sequence[RunRecord]) -> bool:
-        """Whether these are still all runs of that id."""
+        """Whether `runs` are still all runs of that id."""
         return [record.run_id for record in await self._all(owner, run_id)] == [record.run_id for record in runs]
 
     async def begun_by(
@@ -125,7 +126,7 @@ class RunIds:
         return None
 
     def live(self, record: RunRecord) -> LiveRun | None:
-        """The run, if it is under way."""
+        """The live run of that record; None if it is not running."""
         live = self._live.get((record.owner, record.client_id))
         return live if live is not None and live.record.run_id == record.run_id else None
 

@@ -57,17 +57,17 @@ def take_in(
     waited: bool = False,
     gone: Collection[str] = (),
 ) -> Intake:
-    """The thread with the input, which is `recognised`. `tools` are the backend tools by name, `approvals` as in
-    LoopContext; `conversation` is a stateful model's.
+    """Add the input, which is `recognised`, to the thread.
 
-    `waited`: the run waited for its turn, so the thread may have messages that were unknown at the request. `gone` are
-    the agents that are not there any more, of those whose interrupts the input answers.
+    `tools` are the backend tools by name, `approvals` as in LoopContext; `conversation` is a stateful model's.
+    `waited`: the run waited for its turn, so the thread may have messages that it did not have at the request. `gone`:
+    the agents whose interrupts the input answers and which no longer exist.
 
     Raises:
         InvalidRequestError: an answer does not fit its interrupt.
         ForbiddenError: the sender may not approve the call.
-        ConflictError: the input only answers interrupts, and none of them is open any more; or it answers another
-            agent's; or it only brings results of calls that have one.
+        ConflictError: the input only answers interrupts, and none of them is open any more; or another agent opened
+            them; or it only brings results of calls that already have one.
         StaleHistoryError: the thread has messages that the client has not seen.
     """
     messages = _merged(given, thread, definition, tools, waited=waited)
@@ -134,7 +134,7 @@ def _first_results(
 
 
 def _is_nothing_new(messages: Sequence[Message], thread: Thread) -> bool:
-    """Whether the thread has all of these messages, and its model does not still owe the answer to a result."""
+    """Whether the thread has all of these messages, and its model has responded to the last result."""
     known = {message.id: message for message in thread.messages}
     owes = thread.messages[-1].role == "tool" and not open_calls(thread.messages)
     return not owes and all(known.get(message.id) == message for message in messages)
@@ -148,15 +148,15 @@ def _call_answered(call_id: str) -> ConflictError:
 
 
 def _merge_of(given: AgentInput) -> Callable[[tuple[Message, ...], tuple[Message, ...]], tuple[Message, ...]]:
-    """What merges the input's whole history into its thread."""
+    """The function that merges the input's whole history into its thread."""
     if given.recognition is not None:
         return merge_recognised
     return merge_history if given.history_cache is None else given.history_cache.merge
 
 
 def recognised(given: AgentInput, stored: Sequence[Message]) -> AgentInput:
-    """The input with the thread's own messages in place of their copies. What is left of the client's is new, even
-    where it says the same as a message of the thread's.
+    """The input with the thread's own messages in place of the client's copies. The client's other messages are new,
+    even if one has the same text as a message of the thread.
     """
     if given.recognition is None:
         return given
@@ -164,7 +164,7 @@ def recognised(given: AgentInput, stored: Sequence[Message]) -> AgentInput:
 
 
 def waiting_messages(given: AgentInput, stored: Sequence[Message], *, is_stateful: bool) -> tuple[Message, ...]:
-    """What the store keeps of an input whose run waits for its turn: its user's messages that are not `stored`.
+    """The messages that the store keeps while the input's run waits for its turn: user messages that are not `stored`.
     `is_stateful`: its model's server keeps conversations.
     """
     known = {message.id for message in stored}
@@ -173,7 +173,7 @@ def waiting_messages(given: AgentInput, stored: Sequence[Message], *, is_statefu
 
 
 def is_whole_history(given: AgentInput, definition: AgentDefinition, stored: Sequence[Message]) -> bool:
-    """Whether the sent messages stand for all of the thread's messages, and not for what is new alone."""
+    """Whether the sent messages are the thread's whole history; if not, they are only its new messages."""
     match given.history or definition.history:
         case "replace":
             return True
@@ -184,19 +184,19 @@ def is_whole_history(given: AgentInput, definition: AgentDefinition, stored: Seq
 
 
 def _first_id(messages: Sequence[Message]) -> str | None:
-    """The id of a conversation's first message; a program's words in front of it do not count."""
+    """The id of a conversation's first message. System and developer messages before it do not count."""
     return next((message.id for message in messages if message.role not in ("system", "developer")), None)
 
 
 def next_version(thread: Thread, *, shortened: bool) -> Thread:
-    """The thread as a new version of its own. A shorter history continues nothing that a provider holds."""
+    """The thread as a new version. If its history got shorter, it gives up the state that providers hold."""
     number = thread.last_version + 1
     states = {} if shortened else branched(thread.model_states, thread.messages)
     return replace(thread, version=number, last_version=number, shortened=shortened, model_states=states)
 
 
 def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = False) -> tuple[Message, ...]:
-    """The sent messages; if the run `waited` for its turn, with those that the thread got meanwhile.
+    """The sent messages; if the run `waited` for its turn, with those that the thread got while it waited.
 
     Raises:
         StaleHistoryError: the thread has messages that the client has not seen.
@@ -212,8 +212,8 @@ def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = F
 
 
 def _with_waiting(messages: tuple[Message, ...], thread: Thread, agent_id: str) -> tuple[Message, ...]:
-    """The messages, and in their places the thread's answers whose calls wait at other agents: a run of this one
-    withdraws none.
+    """The messages, and in their places those of the thread whose calls wait for answers at other agents: a run of this
+    agent withdraws none of them.
     """
     waiting = {item.call.call_id for item in thread.interrupts if not item.is_asked_by(agent_id)}
     if not waiting or waiting <= {call.call_id for message in messages for call in message.tool_calls}:
@@ -232,7 +232,7 @@ def _with_waiting(messages: tuple[Message, ...], thread: Thread, agent_id: str) 
 
 
 def _lost_by_client(answers: Sequence[InterruptAnswer], thread: Thread, messages: Sequence[Message]) -> list[Message]:
-    """The thread's messages of the answered calls that the client's history lacks.
+    """The thread's messages with the answered calls that the client's history lacks.
 
     Clients lose calls (a reload, a history of their own making). The person's answer still counts: it names the
     interrupt, so nobody meant to withdraw it.

@@ -1,4 +1,4 @@
-"""Limits of a new run's input: of one thing, of all that is new, and of a site's share of the store.
+"""Limits of a new run's input: of one item, of all that is new, and of the bytes that a site's visitors store.
 
 Below: agent, messages, records. Above: callers, who have such limits, and the runner, which checks them before a run
 begins. Pure.
@@ -34,9 +34,9 @@ from gateway.messages import (
     ToolSpec,
     UrlSource,
 )
+from gateway.options.run_options import RunOptions
 from gateway.records import dump_json
 from gateway.wire.media_bytes import bare_type, is_written
-from gateway.wishes.run_wishes import RunWishes
 
 MOST_REQUEST_BYTES = 256 * 1024
 MOST_METADATA_BYTES = 64 * 1024
@@ -46,7 +46,9 @@ _NAME_CHARACTERS = 64
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """None: no limit. Of one thing, of all that is new in a request, and of all that a site's visitors have stored."""
+    """The limits of one new item, of all that is new in a request, and of all that a site's visitors store. None: no
+    limit.
+    """
 
     max_message_bytes: int | None = None
     max_input_bytes: int | None = None
@@ -54,7 +56,7 @@ class RunLimits:
 
 
 class _Thing(NamedTuple):
-    """Something new. `size` are the bytes of its text; `beside` are bytes that count only in the sum."""
+    """A new item. `size`: the bytes of its text; `beside`: bytes that count only in the sum."""
 
     pointer: str
     name: str
@@ -75,7 +77,7 @@ def check_input(
     `replaces`: the input's messages are the whole history, so stored ones with other ids do not count as new.
 
     Raises:
-        TooLargeError: it names the fields.
+        TooLargeError: the error names the fields.
     """
     things = list(_new_things(given, stored, state, replaces=replaces))
     most = limits.max_message_bytes
@@ -92,7 +94,7 @@ def check_stored(stored_bytes: int, limits: RunLimits) -> None:
     """Refuse a run of a site whose visitors have used all of its share of the store.
 
     Raises:
-        TooManyRequestsError: it is unknown when there will be room.
+        TooManyRequestsError: without a time to retry at, since nobody can say when there will be room.
     """
     if limits.max_stored_bytes is not None and stored_bytes >= limits.max_stored_bytes:
         raise TooManyRequestsError(
@@ -103,7 +105,7 @@ def check_stored(stored_bytes: int, limits: RunLimits) -> None:
 
 
 def check_request(request: JsonObject | None) -> None:
-    """Refuse a request of which a run's record would have to store too much.
+    """Refuse a request if its part in the run's record would be too large.
 
     Raises:
         TooLargeError
@@ -168,16 +170,16 @@ def _new_things(
     for answer in given.answers:
         size = _size((answer.interrupt_id,)) + _json_size(answer.payload)
         yield _Thing(f"/{names.answers}", f"the answer to {_shown(answer.interrupt_id)}", size)
-    if given.wishes is not None:
-        yield from _wished_things(given.wishes, names)
+    if given.options is not None:
+        yield from _option_things(given.options, names)
     if given.parent_run_id is not None:
         yield _Thing(f"/{names.parent_run_id}", names.parent_run_id, _size((given.parent_run_id,)))
 
 
-def _wished_things(wishes: RunWishes, names: InputNames) -> Iterator[_Thing]:
-    form = wishes.options.response_format
-    yield _Thing(f"/{names.instructions}", "the instructions", _size((wishes.instructions, wishes.system_prompt)))
-    yield _Thing(f"/{names.stop}", "what the answer stops at", _size(wishes.options.stop or ()))
+def _option_things(options: RunOptions, names: InputNames) -> Iterator[_Thing]:
+    form = options.generation.response_format
+    yield _Thing(f"/{names.instructions}", "the instructions", _size((options.instructions, options.system_prompt)))
+    yield _Thing(f"/{names.stop}", "what the answer stops at", _size(options.generation.stop or ()))
     if form is not None:
         schema = 0 if form.schema is None else _json_size(form.schema)
         yield _Thing(f"/{names.response_format}", "the format", schema + _size((form.name, form.description)))
@@ -187,7 +189,7 @@ def _wished_things(wishes: RunWishes, names: InputNames) -> Iterator[_Thing]:
 
 
 def _new_messages(sent: Sequence[Message], stored: Sequence[Message], *, replaces: bool) -> list[Message]:
-    """Messages that the thread does not have: neither as its own by id, nor unchanged, nor under other ids."""
+    """The sent messages that the thread does not have: not under their ids, and not unchanged under other ids."""
     known = {message.id: message for message in stored}
     new = [message for message in sent if not _is_known(message, known.get(message.id))]
     if any(message.role == "tool" for message in new):
@@ -212,7 +214,7 @@ def _new_messages(sent: Sequence[Message], stored: Sequence[Message], *, replace
 
 
 def _is_known(message: Message, earlier: Message | None) -> bool:
-    """Whether the thread has it already. A message with the id of one of the server's own never replaces that."""
+    """Whether the thread has the message. One with the id of a message of this server never replaces that."""
     return earlier is not None and (earlier.turn_id is not None or earlier is message or earlier == message)
 
 
@@ -249,7 +251,7 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _beside(message: Message) -> int:
-    """The ids in a message, and text files."""
+    """The bytes of the ids in a message, and of text files."""
     size = _size([message.id])
     for block in _blocks(message.content):
         if isinstance(block, ToolCall | ToolResult):
@@ -260,7 +262,7 @@ def _beside(message: Message) -> int:
 
 
 def _blocks(content: Iterable[ContentBlock]) -> Iterator[ContentBlock]:
-    """The blocks, and those in a tool's result."""
+    """The blocks, and those inside tool results."""
     for block in content:
         yield block
         if isinstance(block, ToolResult):

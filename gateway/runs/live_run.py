@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from gateway.agent import Approvers
 from gateway.agents.open_agent import OpenAgent
 from gateway.clock import Clock
 from gateway.commit_window import CommitWindow
@@ -27,10 +28,14 @@ from gateway.events import (
     ModelCallAccepted,
     ModelCallEnded,
     ReasoningStarted,
-    TextDelta,
+    RunFailed,
+    RunFinished,
+    RunStarted,
     TextStarted,
     ToolCallStarted,
     UsageReported,
+    count_of,
+    joined,
 )
 from gateway.frozen import replace
 from gateway.history.cache import HistoryCache, turns_of
@@ -44,6 +49,7 @@ from gateway.runs.run_terms import RunTerms, own_terms
 from gateway.runs.store_waits import soon_stored
 from gateway.runs.viewer import Prelude, Viewer, read_log
 from gateway.store import RunRecord, Store, Thread
+from gateway.tool import Tool
 from gateway.traces import Span
 from gateway.transcript import RunFold
 from gateway.usage import OF_USAGE
@@ -61,8 +67,8 @@ class LiveRun:
     __slots__ = (
         "_clock", "_gathered", "_kept_waiters", "_last_future", "_phases", "_sealer", "_store", "_unkept", "_window",
         "accepted", "agent", "audience", "cancel_reason", "conversation", "failure", "first_sign_at", "fold", "kept",
-        "left", "must_be_kept", "record", "sequence", "task", "terms", "thread", "trace", "unattended", "unkept",
-        "waiting_messages",
+        "left", "must_be_kept", "record", "sequence", "shown_end", "task", "terms", "thread", "trace", "unattended",
+        "unkept", "waiting_messages",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +101,7 @@ class LiveRun:
         self.conversation: Conversation | None = None  # at a stateful model's server
         self.thread: Thread | None = None  # with the run's input; None while the run waits
         self.waiting_messages: tuple[Message, ...] = ()  # new ones of its user, which no thread has while the run waits
+        self.shown_end: RunFinished | RunFailed | None = None  # what viewers were shown before it could be stored
         self.unkept: StoreError | None = None  # why its end cannot be stored now
         self.accepted = False  # its answer comes from a background response: another process may continue it
         self.must_be_kept = False  # a background answer is over and must be in the log before its tools run
@@ -183,6 +190,20 @@ class LiveRun:
         before, self.task = self.task, task
         return before
 
+    async def tools(self) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:
+        """OpenAgent.tools; none if the run is stopped meanwhile: a tool server may take its time."""
+        task = asyncio.current_task()
+        assert task is not None
+        before = self.work_in(task)
+        try:
+            return await self.agent.tools()
+        except asyncio.CancelledError:
+            if self.cancel_reason is None or task.uncancel():  # the request was cancelled, not the run
+                raise
+            return {}, {}
+        finally:
+            self.work_in(before)
+
     def stop(self, reason: str) -> bool:
         """Stop its work. False: it was stopped before, or is ending."""
         if self.cancel_reason is not None or self.finishing:
@@ -227,7 +248,7 @@ class LiveRun:
     def resume_after(self, events: Events) -> None:
         """Continue at the end of the run's log, which has these events."""
         self.follow(events)
-        self.sequence = self.kept = len(events)
+        self.sequence = self.kept = count_of(events)
 
     def rename_thread(self, title: str | None) -> None:
         """The thread has a new title: the run's end stores the whole thread."""
@@ -237,7 +258,9 @@ class LiveRun:
     def follow(self, batch: Events) -> Events:
         """Put the batch in order and fold it; gives the events to send, not yet numbered."""
         events = self._sealer.follow(batch)
-        rare, kinds = self.fold.follow(events), self.fold.kinds
+        if not (rare := self.fold.follow(events)):
+            return events
+        kinds = self.fold.kinds
         if self.accepted or self.must_be_kept or ModelCallAccepted in kinds:
             self._follow_accepted(rare)
         if MessageRetracted in kinds:  # clients have no other way to change a message than a snapshot of all
@@ -256,19 +279,6 @@ class LiveRun:
 
     def accept(self, batch: Events) -> None:
         """Accept the next events and hand them to the store."""
-        if len(batch) == 1:
-            # One more delta of the open text: most batches of a model that is slower than the network.
-            event, transcript = batch[0], self.fold.transcript
-            if type(event) is TextDelta and event.message_id == transcript.text_id and event.text:
-                if self.failure is None:
-                    transcript.text_parts.append(event.text)
-                    self.sequence += 1
-                    if gathered := self._gathered:
-                        gathered.append(event)
-                    else:
-                        gathered.append(event)
-                        self._window.add(self)
-                return
         events = self.follow(batch)
         if events:
             self.append(events)
@@ -277,7 +287,7 @@ class LiveRun:
         """Number events that `follow` gave. The store gets them soon, and viewers once it has them."""
         if self.failure is not None:  # after lost events, they would leave a gap
             return
-        self.sequence += len(events)
+        self.sequence += count_of(events)
         first = not self._gathered
         self._gathered += events
         if self.first_sign_at is None and any(isinstance(event, _FIRST_SIGNS) for event in events):
@@ -288,7 +298,7 @@ class LiveRun:
 
     def hand_over(self) -> int:
         """Hand the gathered events to the store; gives how many."""
-        events = self._gathered
+        events = joined(self._gathered)
         if not events:
             return 0
         self._gathered = []
@@ -296,25 +306,25 @@ class LiveRun:
         if self.failure is not None:
             return 0
         owner, run_id = self.key
-        first = self.sequence - len(events) + 1
         try:
             records = encode_events(events, self._clock.now())
         except Exception:  # in a timer's call for many runs: only this one must fail
             logger.exception("events could not be written as JSON", extra={"run_id": run_id})
             self._fail(GatewayError("the gateway failed; its log has the details"))
             return 0
+        first = self.sequence - records.count + 1
         future = self._store.append_events(owner, run_id, first, records)
         self._unkept.append((future, first, events))
         if future is not self._last_future:
             self._last_future = future
             future.add_done_callback(self._on_kept)
-        return len(events)
+        return records.count
 
     def number(self, events: Events) -> tuple[int, EventRecords]:
         """Number events that are stored in another way (begin, end); gives the first number and the records."""
         self.hand_over()
         first = self.sequence + 1
-        self.sequence += len(events)
+        self.sequence += count_of(events)
         self._unkept.append((None, first, events))
         return first, encode_events(events, self._clock.now())
 
@@ -324,12 +334,14 @@ class LiveRun:
             _, first, events = self._unkept.popleft()
             self._publish(first, events)
 
-    def give_up(self, events: Events) -> None:
-        """The store cannot store the run's end: show these without numbers, and end the viewers."""
+    def give_up(self, end: RunFinished | RunFailed) -> None:
+        """The run's end cannot be stored now: show it without a number, and end the viewers."""
+        self.shown_end = end
         self._unkept.clear()
         self._gathered = []
         self._window.discard(self)
-        self.audience.show_unnumbered(events)
+        started = [] if self.begun else [RunStarted(self.record.thread_id, self.record.run_id)]
+        self.audience.show_unnumbered([*started, end])
         self._wake_kept_waiters()
 
     def block(self, error: StoreError) -> None:
@@ -379,7 +391,7 @@ class LiveRun:
         return self.failure or error
 
     def _publish(self, first: int, events: Events) -> None:
-        self.kept = first + len(events) - 1
+        self.kept = first + count_of(events) - 1
         self.audience.feed(first, events)
         if self._kept_waiters:
             self._wake_kept_waiters()

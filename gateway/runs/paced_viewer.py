@@ -1,7 +1,7 @@
 """Replays a run's log with the pauses that were between its stored events.
 
-Below: viewer, clock. Above: live_run and replay. What was kept before the times were is shown without pauses, and so is
-what comes to a run under way.
+Below: viewer, clock. Above: live_run and replay. Events from a log without times, and new events of a running run, are
+shown without pauses.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from gateway.runs.viewer import END, Batch, Viewer
 
 
 class PacedViewer(Viewer):
-    """One reader of a log, batch by batch, and then of what the viewer `rest` is shown."""
+    """One reader of a log, batch by batch, and then of the events that the viewer `rest` gets."""
 
     def __init__(self, clock: Clock, log: AsyncGenerator[Batch], rest: Viewer, pace: float) -> None:
-        """`log` has batches of one time each. `pace`: 1 for pauses as they were, 2 for half of them."""
+        """The events of a batch of `log` have one time. `pace`: 1 for the original pauses, 2 for half of them."""
         super().__init__(clock, log_id=rest.log_id)
         self._rows: AsyncGenerator[Batch] | None = log
         self._rest = rest
@@ -50,7 +50,7 @@ class PacedViewer(Viewer):
         return self._upcoming
 
     async def _in_time(self, batch: Batch, timeout_seconds: float) -> Batch | None:
-        """The batch once its time has come; None if that takes longer."""
+        """The batch once its time has come; None if that takes longer than `timeout_seconds`."""
         seconds = self._seconds_until(batch)
         if seconds > 0 and not self._closed:
             try:

@@ -22,7 +22,7 @@ from typing import Final
 
 
 class Phase(StrEnum):
-    """A run's phase. See the module. A text: for the hash of any other enumeration, each look-up calls Python."""
+    """A run's phase; the module explains them. A `str`: to look up any other enumeration, Python code hashes it."""
 
     OPENED = "opened"
     WAITING = "waiting"
@@ -79,7 +79,7 @@ class Phases:
                 future.set_result(None)
 
     def reached(self, wanted: frozenset[Phase]) -> asyncio.Future[None]:
-        """Done once the run is in one of these phases, or was since the first call. One future for all callers."""
+        """A future that is done once the run has entered one of these phases. All callers share one."""
         future = self._awaited.get(wanted)
         if future is None:
             future = self._awaited[wanted] = asyncio.get_running_loop().create_future()

@@ -1,8 +1,8 @@
 """Ends or continues the unfinished runs of an earlier process.
 
 Below: endings, live_run, turns.resumption. Above: the run driver. A run can be continued if its provider works on in
-the background. Every other run is ended from its log: a tool that was running is never run again. What waited with a
-run for its turn goes behind what was under way on its thread.
+the background. Every other run is ended from its log: a tool that was running is never run again. Messages that waited
+with a run are added after those of the run that worked on the thread.
 """
 
 from __future__ import annotations
@@ -18,15 +18,27 @@ from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.clock import Clock
 from gateway.errors import NotFoundError, StoreError
-from gateway.events import Event, RunFailed
+from gateway.events import Event, RunFailed, RunStarted
 from gateway.frozen import replace
 from gateway.loop import ResumedRun
 from gateway.messages import Message
-from gateway.runs.endings import conversation_of, end_left_behind, ended_record, terminal_of, withdrawn_by
+from gateway.records import encode_events
+from gateway.runs.endings import (
+    Terminal,
+    conversation_of,
+    end_left_behind,
+    ended_record,
+    new_thread,
+    terminal_of,
+    with_waited,
+    withdrawn_by,
+)
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
+from gateway.runs.thread_points import begun_thread
 from gateway.runs.viewer import read_log
-from gateway.store import RunRecord, RunStatus, Store, Thread
+from gateway.runs.waiting_input import waiting_input
+from gateway.store import Fork, RunRecord, RunStatus, Store, Thread
 from gateway.turns.resumption import RESTARTED, open_call, restored_input
 
 logger = logging.getLogger(__name__)
@@ -36,7 +48,7 @@ _RESTARTED = RunFailed("server_restarted", RESTARTED)
 
 @dataclass(frozen=True, slots=True)
 class LeftOpen:
-    """A run whose model's answer is still coming. `events` are its log; `thread` has the run's input in it."""
+    """A run whose model's response is still coming. `events` are its log; `thread` has the run's input in it."""
 
     record: RunRecord
     thread: Thread
@@ -54,15 +66,15 @@ class Waiting(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The runs that can be continued, and those that waited behind these, by thread in the order of their queue."""
+    """The runs that can be continued, and the runs that waited for these, by thread in the order of their queue."""
 
     left_open: Sequence[LeftOpen]
     behind: Sequence[Sequence[Waiting]]
 
 
 async def recover(store: Store, clock: Clock, agents: AgentDirectory, leases: AsyncExitStack) -> Found:
-    """End the runs that an earlier process left behind, but for those that can be continued and what waited behind
-    these. The agents of those that can be continued stay open until `leases` ends.
+    """End the runs that an earlier process left behind, except those that can be continued and the runs that wait for
+    them. The agents of runs that can be continued stay open until `leases` ends.
 
     Raises:
         StoreError: the store cannot be used now.
@@ -92,7 +104,7 @@ async def recover(store: Store, clock: Clock, agents: AgentDirectory, leases: As
 
 
 async def end_waiting(store: Store, clock: Clock, runs: Sequence[Waiting]) -> None:
-    """End runs that nothing is under way before any more: what waited with them goes into their thread.
+    """End runs that waited for a run that is over, and add the messages that waited with them to their thread.
 
     Raises:
         StoreError: the store cannot be used now.
@@ -117,11 +129,45 @@ def _one_of_many(record: RunRecord) -> Iterator[None]:
 async def _end(store: Store, clock: Clock, record: RunRecord, messages: Sequence[Message] = ()) -> None:
     logger.warning("ending a run that the last process left behind", extra={"run_id": record.run_id})
     terminal = terminal_of(record) if record.status.ended else _RESTARTED
-    await end_left_behind(store, clock, record, terminal, messages)
+    if record.status is RunStatus.RUNNING:
+        await end_left_behind(store, clock, record, terminal)
+    else:
+        await end_unbegun(store, clock, record, terminal, messages)
+
+
+async def end_unbegun(
+    store: Store, clock: Clock, record: RunRecord, terminal: Terminal, messages: Sequence[Message]
+) -> None:
+    """End a run that has not begun, and add the messages that waited with it to its thread. A thread that does not
+    exist
+    begins as the run would have begun it.
+
+    Raises:
+        StoreError: the store cannot be used now.
+    """
+    begins: Thread | None = None
+    if await store.load_thread(record.owner, record.thread_id) is None:
+        now, given = clock.now(), waiting_input(record, messages)
+        begins, fork = await _begun_thread(store, record, given, now)
+        begins = replace(begins, collection=given.collection)
+        if fork is not None:  # only a begin stores a fork
+            thread = replace(with_waited(begins, record, messages), updated_at=now)
+            record = replace(record, status=RunStatus.RUNNING, started_at=now)
+            started = encode_events([RunStarted(record.thread_id, record.run_id)], now)
+            await store.begin_run(record, thread, keep=len(begins.messages), records=started, fork=fork)
+            messages = ()
+    await end_left_behind(store, clock, record, terminal, messages, begins)
+
+
+async def _begun_thread(store: Store, record: RunRecord, given: AgentInput, now: float) -> tuple[Thread, Fork | None]:
+    try:
+        return await begun_thread(store, record.owner, given, record.agent_id, now)
+    except NotFoundError:  # what it was to begin from was deleted meanwhile
+        return new_thread(record.owner, given, record.agent_id, now), None
 
 
 async def _out_of_queue(store: Store, clock: Clock, record: RunRecord) -> RunRecord:
-    """The run, which has left the queue: it is told so before what is under way ends."""
+    """The run's record after the run has left the queue. It is stored before the thread's working run ends."""
     if record.status.ended or withdrawn_by(record):  # the latter ends with what it withdraws
         return record
     left = replace(ended_record(record, _RESTARTED, clock.now()), started_at=None)

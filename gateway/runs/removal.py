@@ -47,16 +47,18 @@ class _Struck(NamedTuple):
 
 
 class ThreadRemoval:
-    """One for the process. Call `close` before the agents are closed."""
+    """Deletes threads; one per process. Call `close` before the agents are closed."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._background_tasks = BackgroundTasks(clock)
         self._under_way: set[str] = set()
+        self._reading = asyncio.Lock()  # of what is due
+        self._ended: set[str] = set()  # deletions that ended since the last reading began
 
     async def look(self, agents: AgentDirectory, owner: str, thread_id: str) -> HeldStates:
-        """What providers may still keep of each version of the thread: for `delete`.
+        """The states that providers may still hold of each version of the thread, for `delete`.
 
         Raises:
             StoreError: the store cannot be used now.
@@ -68,10 +70,10 @@ class ThreadRemoval:
     async def delete(
         self, agents: AgentDirectory, owner: str, thread_id: str, held: HeldStates, *, tells_later: bool = False
     ) -> bool:
-        """Delete a thread without runs, of which providers last held so much. False: there is none.
+        """Delete a thread without runs, and the `held` states at providers. False: there is no such thread.
 
-        `tells_later`: the next `go_on` tells its provider, for deleting many threads in a row. The caller holds the
-        thread's line: no run begins meanwhile.
+        `tells_later`: leave the providers to the next `go_on`, for deleting many threads in a row. The caller holds the
+        thread's line, so that no run begins meanwhile.
 
         Raises:
             StoreError: the store cannot be used now.
@@ -83,7 +85,7 @@ class ThreadRemoval:
         return True
 
     async def delete_all(self, agents: AgentDirectory, threads: Sequence[tuple[str, str]]) -> int:
-        """Delete threads (owners and ids) on which nothing runs, together; how many there were.
+        """Delete several threads (owner and id) on which nothing runs; gives how many existed.
 
         Raises:
             StoreError: the store cannot be used now, or could not delete all of them.
@@ -105,7 +107,7 @@ class ThreadRemoval:
         return len(struck)
 
     async def _strike(self, agents: AgentDirectory, owner: str, thread_id: str, held: HeldStates) -> _Struck | None:
-        """Delete a thread here; None if there is none."""
+        """Delete a thread from the store; None if there is no such thread."""
         to_tell = self._to_tell(held.values())
         due = [deletion for deletion in to_tell if await self._can_ask(agents, deletion)]
         if not await self._store.delete_thread(owner, thread_id, due):
@@ -113,8 +115,8 @@ class ThreadRemoval:
         return _Struck(to_tell, due)
 
     async def delete_version(self, agents: AgentDirectory, owner: str, thread_id: str, version: int) -> bool:
-        """Delete one version of a thread; providers are told of what no other version goes on from. False: there is no
-        such version.
+        """Delete one version of a thread, and the states at providers that no other version continues. False: there is
+        no such version.
 
         Raises:
             ConflictError: it is the current one.
@@ -130,8 +132,7 @@ class ThreadRemoval:
         return True
 
     async def make_room_for_version(self, agents: AgentDirectory, owner: str, thread_id: str, most: int) -> None:
-        """Delete the oldest versions of a thread, but not the current one, that would be more than `most` with one
-        more.
+        """Delete a thread's oldest versions, so that with one more it has at most `most`. The current one stays.
 
         Raises:
             StoreError: the store cannot be used now.
@@ -147,14 +148,16 @@ class ThreadRemoval:
         Raises:
             StoreError: the store cannot be used now.
         """
-        self._start(agents, await self._store.due_deletions())
+        async with self._reading:
+            self._ended.clear()
+            self._start(agents, await self._store.due_deletions())
 
     async def close(self) -> None:
-        """Let started deletions finish, if that does not take long."""
+        """Let started deletions finish, for a short time."""
         await self._background_tasks.close()
 
     def _to_tell(self, held: Iterable[States], kept: Iterable[States] = ()) -> list[DueDeletion]:
-        """The deletions for the `held` states, without responses that the `kept` ones have, too."""
+        """The deletions for the `held` states, without responses that the `kept` states also have."""
         kept_names = {place: frozenset(names) for place, names in _names_held(kept).items()}
         now = self._clock.now()
         return [
@@ -178,8 +181,9 @@ class ThreadRemoval:
             self._start(agents, due)
 
     def _start(self, agents: AgentDirectory, due: Sequence[DueDeletion]) -> None:
-        """One after the other: nobody waits for them, and providers limit requests."""
-        fresh = [deletion for deletion in due if deletion.deletion_id not in self._under_way]
+        """Do these deletions in the background, one after the other: providers limit requests."""
+        begun = self._under_way | self._ended  # a round may begin a deletion before its own request does
+        fresh = [deletion for deletion in due if deletion.deletion_id not in begun]
         if fresh:
             self._under_way.update(deletion.deletion_id for deletion in fresh)
             self._background_tasks.spawn(self._do(agents, fresh), "forget threads at their providers")
@@ -199,6 +203,7 @@ class ThreadRemoval:
             logger.warning("deletions that are due at providers could not be stored", extra={"code": error.code})
         finally:
             self._under_way.difference_update(deletion.deletion_id for deletion in due)
+            self._ended.update(deletion.deletion_id for deletion in due)
 
     @staticmethod
     async def _can_ask(agents: AgentDirectory, deletion: DueDeletion) -> bool:
@@ -214,7 +219,7 @@ class ThreadRemoval:
         return replace(deletion, names=() if is_late else tuple(left), tries=tries)
 
     async def _forget(self, model: StatefulModel, deletion: DueDeletion) -> Sequence[str]:
-        """The names to try again later."""
+        """Delete a deletion's names at the provider; gives the names to try again later."""
         left, refused = list(deletion.names), dict[str, ModelError]()
         error: ModelError | None = None
         tries = 0  # counted since the last successful deletion
@@ -264,7 +269,7 @@ def _who_asks(agent: OpenAgent | None, deletion: DueDeletion) -> StatefulModel |
 
 
 async def _forget_each(model: StatefulModel, left: list[str], refused: dict[str, ModelError]) -> ModelError | None:
-    """Delete the last one of `left` until none is left; gives the error that the others would get, too."""
+    """Delete the last name of `left` until none is left; gives the error that all others would get, too."""
     while left:
         try:
             await model.forget(left[-1])

@@ -22,7 +22,7 @@ from gateway.transcript import Transcript
 
 
 def replay(store: Store, clock: Clock, record: RunRecord, *, after: int, pace: float | None = None) -> Viewer:
-    """A viewer of the events after that number, at that `pace` (PacedViewer's)."""
+    """A viewer of the events after number `after`, at PacedViewer's `pace`."""
     viewer = Viewer(clock, log_id=record.log_id)
     viewer.end_at(record.finished_at)
     log = read_log(store, record.owner, record.run_id, after=after, until=None, by_time=pace is not None)
@@ -34,8 +34,10 @@ def replay(store: Store, clock: Clock, record: RunRecord, *, after: int, pace: f
 
 
 async def _to_the_end(log: AsyncGenerator[Batch]) -> AsyncGenerator[Batch]:
-    """The log up to the run's end; an error if that is missing: a run whose thread is deleted meanwhile must not look
-    successful.
+    """The log up to the run's terminal event.
+
+    Raises:
+        StoreError: the event is missing. A run whose thread is deleted meanwhile must not look successful.
     """
     last: Event | None = None
     async with aclosing(log) as batches:
@@ -75,7 +77,7 @@ async def last_event(store: Store, owner: str, run_id: str) -> Terminal:
 
 
 async def join(live: LiveRun) -> Viewer | None:
-    """A viewer of everything so far and of what comes; None once the run has ended.
+    """A viewer of all events so far and of those that come; None once the run has ended.
 
     Raises:
         StoreError: the events so far cannot be stored now.

@@ -1,7 +1,7 @@
-"""What a run left on its thread as the events that said it, for renderers of runs whose log is gone.
+"""Makes a run's events from its messages, for renderers of runs whose log is gone.
 
-Below: endings. Above: the rooms of protocols. Pure. Events that only a log knows are not
-there: steps, state, which MCP server had a tool, that an answer was cut off at a limit.
+Below: endings. Above: the rooms of protocols. Pure. Events that only a log has are missing: steps, state, which MCP
+server had a tool, that a response was cut off at a limit.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _answer(
 
 
 def blocks_in_order(answer: Sequence[Message]) -> list[tuple[Message, ContentBlock]]:
-    """What a model said at once, or what tools gave: the blocks in the order in which they began."""
+    """The blocks of one model response, or of tool results, in the order in which they began."""
     blocks = [(message, block) for message in answer for block in message.content]
     if all(not isinstance(block, ToolResult) and block.index >= 0 for _, block in blocks):
         blocks.sort(key=lambda each: getattr(each[1], "index", -1))

@@ -1,8 +1,8 @@
-"""What one run goes by: its agent's definition and its request's wishes as one.
+"""The terms of one run: its agent's definition combined with its request's options.
 
 Below: the words, model, open_agent. Above: the runner, the run driver. Pure but for a line in the log. The agent
 decides what its operator locks; otherwise the request decides, and the agent decides what the request leaves out. Of
-two limits of tokens the smaller counts. The loop sees no difference between what was configured and what was wished.
+two limits of tokens the smaller counts. The loop sees no difference between what was configured and what was requested.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.frozen import quickly_made, replace
 from gateway.history.context_limits import FitCache
 from gateway.model import AnswerOptions, Fallback, Model
+from gateway.options.generation import OPTION_NAMES, GenerationOptions, OneTool, ToolChoice
+from gateway.options.run_options import RequestedLimits, RunOptions, without
 from gateway.tool import Tool
 from gateway.wire.log_counts import counted
-from gateway.wishes.generation import OPTION_NAMES, GenerationOptions, OneTool, ToolChoice
-from gateway.wishes.run_wishes import RunWishes, WishedLimits, without
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +31,9 @@ _MOST_NAMED = 20
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class RunTerms:
-    """`definition` is the agent's with the run's model, options, limits and queueing in it; `fallback` are the models
-    that can be asked as this run wants it. `fits` are `model`'s. `forgets_pauses` as in AgentInput; the rest is as in
-    RunWishes.
+    """`definition` is the agent's, with the run's model, options, limits and queueing in it. `fallback`: the models
+    that can
+    serve this run's options. `fits` are `model`'s. `forgets_pauses` as in AgentInput; the rest as in RunOptions.
     """
 
     definition: AgentDefinition
@@ -48,55 +48,58 @@ class RunTerms:
 
 
 def terms_of(agent: OpenAgent, given: AgentInput) -> RunTerms:
-    """What a run of that input goes by."""
-    wishes, definition = given.wishes, agent.definition
-    if wishes is None:
+    """The terms of a run of that input."""
+    options, definition = given.options, agent.definition
+    if options is None:
         return own_terms(agent, forgets_pauses=given.forgets_pauses)
     if definition.locked:
-        wishes = without(wishes, definition.locked)
+        options = without(options, definition.locked)
     model, fits, fallback = agent.model, agent.fits, agent.fallback
-    if (other := agent.allowed.get(wishes.model)) is not None:
-        definition = definition.with_model(wishes.model)
+    if (other := agent.allowed.get(options.model)) is not None:
+        definition = definition.with_model(options.model)
         model, fits, fallback = other.model, other.fits, replace(fallback, circuit=other.circuit)
     if fallback.others:
         others = [(other, other.model.capabilities.options) for other in fallback.others]
-        able = tuple(other for other, options in others if not _lacks(options, wishes, agent, given))
+        able = tuple(other for other, its_options in others if not _lacks(its_options, options, agent, given))
         fallback = replace(fallback, others=able)
-    changed = _merged(definition, wishes)
+    changed = _merged(definition, options)
     return RunTerms(
-        *(changed, model, fits, fallback, wishes.tool_choice, wishes.instructions, wishes.tools, wishes.detached),
+        *(changed, model, fits, fallback, options.tool_choice, options.instructions, options.tools, options.detached),
         forgets_pauses=given.forgets_pauses,
     )
 
 
 def own_terms(agent: OpenAgent, *, forgets_pauses: bool = False) -> RunTerms:
-    """What a run without wishes goes by."""
+    """The terms of a run without options."""
     return RunTerms(agent.definition, agent.model, agent.fits, agent.fallback, forgets_pauses=forgets_pauses)
 
 
-def check_wishes(agent: OpenAgent, given: AgentInput) -> None:
-    """Refuse wishes that cannot be fulfilled; log those that are ignored.
+def check_options(agent: OpenAgent, given: AgentInput) -> None:
+    """Refuse options that cannot be met; log those that are ignored.
 
     Raises:
-        InvalidRequestError: the agent's model cannot answer like that, or there is no such tool among the request's.
+        InvalidRequestError: the agent's model cannot answer like that, or the request has no such tool.
     """
-    if (wishes := given.wishes) is None:
+    if (options := given.options) is None:
         return
-    definition, other = agent.definition, agent.allowed.get(wishes.model)
+    definition, other = agent.definition, agent.allowed.get(options.model)
     able = (agent if other is None else other).model.capabilities.options
-    if wishes.model and not definition.allows_model(wishes.model):
+    if options.model and not definition.allows_model(options.model):
         _say(
-            "a request's wish for a model is left out that the agent does not allow", agent, given, [wishes.model[:64]]
+            "the model that a request asks for is left out: the agent does not allow it",
+            agent,
+            given,
+            [options.model[:64]],
         )
-    if locked := [name for name in wishes.lockable if name in definition.locked]:
-        _say("a request's wishes are left out that the agent's operator locks", agent, given, locked)
-        wishes = without(wishes, definition.locked)
-    if problem := _lacks(able, wishes, agent, given) or _wrong_choice(wishes.tool_choice, given):
+    if locked := [name for name in options.lockable if name in definition.locked]:
+        _say("options of a request are left out: the agent's operator locks them", agent, given, locked)
+        options = without(options, definition.locked)
+    if problem := _lacks(able, options, agent, given) or _wrong_choice(options.tool_choice, given):
         raise InvalidRequestError(
             f"{problem.pointer[1:]} {problem.detail}", code="unsupported_option", problems=[problem], status=400
         )
-    if dropped := [name for name in wishes.options.named if name not in able.names]:
-        _say("a request's wishes are left out that the agent's model does not know", agent, given, dropped)
+    if dropped := [name for name in options.generation.named if name not in able.names]:
+        _say("options of a request are left out: the agent's model does not know them", agent, given, dropped)
 
 
 def check_selected_tools(terms: RunTerms, given: AgentInput, tools: Mapping[str, Tool]) -> None:
@@ -120,9 +123,9 @@ def check_selected_tools(terms: RunTerms, given: AgentInput, tools: Mapping[str,
 
 
 def with_choice(terms: RunTerms, given: AgentInput) -> tuple[AgentInput, ToolChoice]:
-    """The input with only the tools that this run may call, and the call that the first answer must make.
+    """The input with only the tools that this run may call, and the call that the model's first response must make.
 
-    `given` has no tools any more whose names are taken.
+    `given` no longer has tools whose names are taken.
     """
     choice = terms.tool_choice
     if choice == "none":
@@ -133,52 +136,52 @@ def with_choice(terms: RunTerms, given: AgentInput) -> tuple[AgentInput, ToolCho
     return given, choice if _wrong_choice(choice, given) is None else "auto"
 
 
-def _merged(definition: AgentDefinition, wishes: RunWishes) -> AgentDefinition:
+def _merged(definition: AgentDefinition, options: RunOptions) -> AgentDefinition:
     model = definition.model
     return replace(
         definition,
-        model=replace(model, options=_options(wishes.options, model.options)),
-        budgets=_budgets(wishes.limits, definition.budgets),
-        context=_context(wishes.limits, definition.context),
-        on_concurrent_run=wishes.on_concurrent_run or definition.on_concurrent_run,
-        system_prompt=wishes.system_prompt or definition.system_prompt,
+        model=replace(model, options=_options(options.generation, model.options)),
+        budgets=_budgets(options.limits, definition.budgets),
+        context=_context(options.limits, definition.context),
+        on_concurrent_run=options.on_concurrent_run or definition.on_concurrent_run,
+        system_prompt=options.system_prompt or definition.system_prompt,
     )
 
 
-def _options(wished: GenerationOptions, own: GenerationOptions) -> GenerationOptions:
-    said = {name: getattr(own if getattr(wished, name) is None else wished, name) for name in OPTION_NAMES}
-    said["max_tokens"] = _smaller(wished.max_tokens, own.max_tokens)
+def _options(requested: GenerationOptions, own: GenerationOptions) -> GenerationOptions:
+    said = {name: getattr(own if getattr(requested, name) is None else requested, name) for name in OPTION_NAMES}
+    said["max_tokens"] = _smaller(requested.max_tokens, own.max_tokens)
     return GenerationOptions(**said)
 
 
-def _budgets(wished: WishedLimits, own: Budgets) -> Budgets:
+def _budgets(requested: RequestedLimits, own: Budgets) -> Budgets:
     return replace(
         own,
-        max_iteration=wished.max_iteration or own.max_iteration,
-        max_tool_calls=own.max_tool_calls if wished.max_tool_calls is None else wished.max_tool_calls,
-        max_total_tokens=_smaller(wished.max_total_tokens, own.max_total_tokens),
+        max_iteration=requested.max_iteration or own.max_iteration,
+        max_tool_calls=own.max_tool_calls if requested.max_tool_calls is None else requested.max_tool_calls,
+        max_total_tokens=_smaller(requested.max_total_tokens, own.max_total_tokens),
     )
 
 
-def _context(wished: WishedLimits, own: ContextSettings) -> ContextSettings:
-    most = wished.max_earlier_messages
+def _context(requested: RequestedLimits, own: ContextSettings) -> ContextSettings:
+    most = requested.max_earlier_messages
     return own if most is None else replace(own, limits=replace(own.limits, max_earlier=most))
 
 
-def _smaller(wished: int | None, own: int | None) -> int | None:
-    return own if wished is None else wished if own is None else min(wished, own)
+def _smaller(requested: int | None, own: int | None) -> int | None:
+    return own if requested is None else requested if own is None else min(requested, own)
 
 
-def _lacks(able: AnswerOptions, wishes: RunWishes, agent: OpenAgent, given: AgentInput) -> FieldProblem | None:
-    """A wish that the model cannot fulfil and without which its answer is useless; None if there is none."""
-    form, stops, choice = wishes.options.response_format, wishes.options.stop or (), wishes.tool_choice
+def _lacks(able: AnswerOptions, options: RunOptions, agent: OpenAgent, given: AgentInput) -> FieldProblem | None:
+    """The problem with an option that the model cannot meet and that its response would be useless without, or None."""
+    form, stops, choice = options.generation.response_format, options.generation.stop or (), options.tool_choice
     names = given.names
     if form is not None and form.kind not in able.formats:
         known = ", ".join(sorted(able.formats)) or "none"
         return FieldProblem(
             f"/{names.response_format}", f"is {form.kind!r}, which the agent's model cannot give; it knows: {known}"
         )
-    if form is not None and not able.formats_beside_tools and _has_tools(wishes, agent, given):
+    if form is not None and not able.formats_beside_tools and _has_tools(options, agent, given):
         return FieldProblem(
             f"/{names.response_format}",
             f"is {form.kind!r}, which the agent's model cannot give where it has tools; leave one of the two out",
@@ -190,8 +193,8 @@ def _lacks(able: AnswerOptions, wishes: RunWishes, agent: OpenAgent, given: Agen
     return None
 
 
-def _has_tools(wishes: RunWishes, agent: OpenAgent, given: AgentInput) -> bool:
-    return bool(given.tools and wishes.tool_choice != "none") or bool(agent.toolboxes and wishes.tools != ())
+def _has_tools(options: RunOptions, agent: OpenAgent, given: AgentInput) -> bool:
+    return bool(given.tools and options.tool_choice != "none") or bool(agent.toolboxes and options.tools != ())
 
 
 def _wrong_choice(choice: ToolChoice, given: AgentInput) -> FieldProblem | None:

@@ -35,7 +35,7 @@ def begin_trace(
 
 
 def end_trace(live: LiveRun) -> None:
-    """The run is over, was left to another process, or never began."""
+    """End the run's span: the run is over, was left to another process, or never began."""
     span, record = live.trace, live.record
     if span is None:
         return

@@ -1,7 +1,7 @@
-"""Recognises a request that comes again because its run failed once its results or answers were taken in.
+"""Recognises a repeated request whose first run failed after the thread had taken in its results or answers.
 
-Below: store, endings. Above: the run driver, the runner. What the client brought is stored then, and only the model's
-answer is missing: its next run asks the model and does nothing else.
+Below: store, endings. Above: the run driver, the runner. The thread then has all that the client sent, and only the
+model's response is missing: the next run asks the model and does nothing else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gateway.store import RunRecord, RunStatus, Store, Thread
 
 
 def may_be_second_try(given: AgentInput) -> bool:
-    """Whether the input brings a client's results or a person's answers: with all else a run begins anew."""
+    """Whether the input has a client's tool results or a person's answers; any other input begins its run anew."""
     return bool(given.answers) or "tool" in [message.role for message in given.messages]
 
 
@@ -36,7 +36,8 @@ async def failed_before(store: Store, thread: Thread | None) -> RunRecord | None
 async def is_second_try(
     store: Store, thread: Thread | None, agent_id: str, given: AgentInput, digest: str | None = None
 ) -> bool:
-    """Whether the input is that of the run that failed last on the thread. `digest` is the input's, where it is known
+    """Whether the input repeats that of the thread's last run, which failed. `digest`: the input's, if the caller has
+    it
     (see endings.input_digest).
     """
     if thread is None or not may_be_second_try(given) or (last := await failed_before(store, thread)) is None:
@@ -46,15 +47,16 @@ async def is_second_try(
 
 
 def _has_taken_in(thread: Thread, given: AgentInput) -> bool:
-    """Whether the input's results and answers came into the thread: a run that failed before its turn left them out."""
+    """Whether the thread has the input's results and answers: a run that failed before its turn did not add them."""
     answered = answered_calls(thread.messages)
     decided = {approval_id(call_id) for call_id in answered} if given.answers else set()
     return answered_calls(given.messages) <= answered and {each.interrupt_id for each in given.answers} <= decided
 
 
 def as_second_try(given: AgentInput, stored: Sequence[Message], *, is_whole: bool) -> AgentInput:
-    """The second try's input, to ask the model alone: with the thread's messages but for the answer that was cut off.
-    A client that sends the whole history (`is_whole`) by the thread's ids says itself what stays of that answer.
+    """The second try's input, which only asks the model: the thread's messages without the response that was cut off.
+
+    A client that sends its whole history (`is_whole`) with the thread's ids decides itself what stays of that response.
     """
     if given.answers or given.recognition is not None or not is_whole:
         messages = tuple(_without_cut_off(stored))

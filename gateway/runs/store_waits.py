@@ -1,7 +1,7 @@
-"""How long a request waits for what a run has not stored yet.
+"""How long a request waits until a run's events or messages are stored.
 
 Below: clock, errors. Above: live_run, thread_queue, replay. A run waits longer for a store that another program holds
-(see Store); somebody who is to be answered does not.
+(see Store) than a client that waits for an answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SECONDS = 4.5
 
 
 async def soon_stored(clock: Clock, stored: Awaitable[object]) -> None:
-    """Wait for it, and cancel it when the time is over.
+    """Wait for `stored`, and cancel it when the time is over.
 
     Raises:
         StoreError: it takes too long.

@@ -1,8 +1,8 @@
-"""Finds in a thread's versions where a run left the thread, and which of its messages are the run's.
+"""Finds in a thread's versions where a run left the thread, and which messages belong to the run.
 
-Below: store, endings. Above: the run driver, which begins threads from such a point; the runner. A version goes on
-behind a run, may hide its first messages later, and shares messages with those that were made from it. So a point is
-found by the id of its last message, and a run's messages by the time when they came.
+Below: store, endings. Above: the run driver, which begins threads from such a point; the runner. A version grows after
+a run, may hide its first messages later, and shares messages with versions that were made from it. So a point is found
+by the id of its last message, and a run's messages by the time at which they were added.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 from gateway.agent import AgentInput, ThreadPoint
 from gateway.messages import Message
-from gateway.runs.endings import forked, no_message, no_thread, no_version, with_life_of
+from gateway.runs.endings import forked, new_thread, no_message, no_thread, no_version, with_life_of
 from gateway.runs.live_run import LiveRun
-from gateway.store import Fork, RunRecord, Store, VersionContent
+from gateway.store import Fork, RunRecord, Store, Thread, VersionContent
 
 _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class RunMessages:
-    """What its thread's version has of a run: the messages `before` it, those that its request put in (`given`), and
-    those that it `produced`.
+    """A run's messages in its thread's version: those `before` it, those of its request (`given`), and those that it
+    `produced`.
     """
 
     before: tuple[Message, ...] = ()
@@ -32,14 +32,28 @@ class RunMessages:
 
 @dataclass(frozen=True, slots=True)
 class ThreadHead:
-    """A thread's current version: all of its messages, and the run that began last on it (None: there is none)."""
+    """A thread's current version: all of its messages, and the run that began last on it (None: no run did)."""
 
     messages: tuple[Message, ...]
     last_run_id: str | None
 
 
+async def begun_thread(
+    store: Store, owner: str, given: AgentInput, agent_id: str, now: float
+) -> tuple[Thread, Fork | None]:
+    """The new thread that the input begins; and its fork, if it is one.
+
+    Raises:
+        NotFoundError: the thread, version or message that it is to begin from does not exist.
+    """
+    if given.begins_from is None:
+        return new_thread(owner, given, agent_id, now), None
+    fork = await begun_from(store, owner, given, given.begins_from, now)
+    return fork.thread, fork
+
+
 async def begun_from(store: Store, owner: str, given: AgentInput, point: ThreadPoint, now: float) -> Fork:
-    """The thread that the input begins: a fork of the point's thread. How long it lives the input says.
+    """The fork that the input begins from that point. The input says how long it lives.
 
     Raises:
         NotFoundError: no such thread, version or message.
@@ -53,13 +67,13 @@ async def begun_from(store: Store, owner: str, given: AgentInput, point: ThreadP
 
 
 async def run_messages(store: Store, record: RunRecord, live: LiveRun | None) -> RunMessages:
-    """What the run's thread has of it, with or without its log; of a run under way (`live`), what it produced so far.
-    Nothing of a run that has not begun.
+    """A run's messages in its thread, with or without a log; empty if the run has not begun.
 
-    A message that was taken out of the thread is missing.
+    Of a running run (`live`), `produced` has the messages so far. A message that was taken out of the thread is
+    missing.
 
     Raises:
-        NotFoundError: the version on which the run was at work is gone.
+        NotFoundError: the version that the run worked on is gone.
     """
     thread = None if live is None else live.thread
     if record.started_at is None or (live is not None and thread is None):
@@ -84,8 +98,9 @@ async def run_messages(store: Store, record: RunRecord, live: LiveRun | None) ->
 
 
 async def message_runs(store: Store, owner: str, thread_id: str) -> list[str | None]:
-    """For each message of the thread's current version the id of the thread's run that was given or produced it. None:
-    it came without a run, by a run that was deleted, or from the thread that this one was forked from.
+    """For each message of the thread's current version the id of the run on this thread that was given or produced it.
+
+    None: the message came without a run, from a run that was deleted, or from the thread that this one was forked from.
     """
     times = await store.message_times(owner, thread_id)
     runs: dict[float | None, str] = {}
@@ -107,12 +122,12 @@ async def _version(store: Store, owner: str, thread_id: str, number: int) -> Ver
 
 
 def _start(found: VersionContent, end: int, length: int) -> int:
-    """From where the version's messages were shown when it showed so many before number `end`."""
+    """The place of the first message that the version showed, when it showed `length` messages before place `end`."""
     return max(0, end - length) if found.thread.shortened else 0  # it has hidden some since
 
 
 def _end(found: VersionContent, point: ThreadPoint) -> int | None:
-    """How many messages of the version are before the point; None: the last of them is not there."""
+    """How many messages of the version are before the point; None if the point's last message is missing."""
     messages = found.thread.messages
     if point.last_message_id is None:
         return point.length if point.length <= len(messages) else None

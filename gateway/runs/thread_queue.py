@@ -1,7 +1,7 @@
 """Lets one run at a time work on each thread, in the order of the requests.
 
-Below: live_run, store (the errors). Above: the run driver, which decides what a run does when its turn comes. The head
-of a line works, the others wait. A write outside a run is a visit: it has its turn as a run has, and ends at once.
+Below: live_run, store (the errors). Above: the run driver, which decides what a run does at its turn. The head of a
+line works, the others wait. A write outside a run is a visit: it waits for a turn as a run does, and ends at once.
 Everything here happens in one step of the event loop, except at `await`.
 """
 
@@ -27,7 +27,7 @@ _DISCONNECT_NEWS_SECONDS = 0.2
 
 
 class _Turn:
-    """The turn of a waiting run; `is_patient`: no request waits with it."""
+    """The turn of a waiting run in its line. `is_patient`: no request waits for the run."""
 
     __slots__ = ("come", "is_patient")
 
@@ -37,7 +37,7 @@ class _Turn:
 
 
 class _Visit:
-    """A turn that is no run's."""
+    """A place in the line for a write outside a run."""
 
     __slots__ = ("thread_key",)
 
@@ -80,26 +80,31 @@ class ThreadLines:
         line = self._lines.get((owner, thread_id))
         return line[0] if line and isinstance(line[0], LiveRun) else None
 
+    def has_begun(self, owner: str, thread_id: str) -> bool:
+        """Whether the working run's begin is stored."""
+        return (head := self.head(owner, thread_id)) is not None and head.begun
+
     def ahead(self, live: LiveRun, stored: Sequence[Message]) -> Sequence[Message]:
-        """What its thread has, as far as the runs before it in its line have come, and what waits with these. `stored`:
-        what it has where the first one has not read it yet.
+        """The messages that the thread will have when it is the run's turn, as far as the runs before it have produced
+        them.
+        `stored`: the thread's messages if the first run has not stored its begin.
         """
         for earlier in self.line(*live.thread_key):
             if earlier is live:
                 break
-            if earlier.thread is None:
+            if earlier.thread is None or not earlier.begun:
                 stored = (*stored, *earlier.waiting_messages)
             else:
                 stored = (*earlier.thread.messages, *earlier.fold.transcript.messages)
         return stored
 
     def turn(self, live: LiveRun) -> asyncio.Future[None]:
-        """Done when it is the turn of a run for which `enter` gave True."""
+        """A future that is done when it is the run's turn, for a run for which `enter` gave True."""
         return self._turns[live].come
 
     @contextmanager
     def held(self, owner: str, thread_id: str) -> Iterator[None]:
-        """Keep all runs out of the thread's line, which is empty, during this block: the thread is being deleted."""
+        """Keep all runs out of the thread's empty line during this block: the thread is being deleted."""
         over = asyncio.get_running_loop().create_future()
         holders = self._held.setdefault((owner, thread_id), [])
         holders.append(over)
@@ -151,10 +156,10 @@ class ThreadLines:
 
     @asynccontextmanager
     async def visit(self, owner: str, thread_id: str, *, waits: bool) -> AsyncGenerator[None]:
-        """Have a turn on the thread that is no run's; `waits` for the runs that were there before.
+        """Take a turn on the thread for a write outside a run; `waits` for the runs that were there before.
 
         Raises:
-            ConflictError: a run works on the thread or waits for it, and this does not wait.
+            ConflictError: a run works on the thread or waits for it, and `waits` is False.
             TooManyRequestsError: too many wait.
             StoreError: the thread's last run cannot be stored at present, so nothing can continue it.
         """
@@ -180,7 +185,7 @@ class ThreadLines:
             self.leave(visit)
 
     def leave(self, live: LiveRun | _Visit) -> None:
-        """The run is over, or gives up waiting: it may be the next one's turn."""
+        """Take a run or a visit out of its line, and begin the next one's turn if it was the head."""
         line = self._lines.get(live.thread_key)
         if line is None or live not in line:
             return
@@ -192,7 +197,7 @@ class ThreadLines:
             turn.come.set_result(None)
 
     def block(self, live: LiveRun, error: StoreError) -> None:
-        """The run's end cannot be stored now. Requests that wait behind it are refused."""
+        """Refuse the requests that wait for this run: its end cannot be stored now."""
         live.block(error)
         for waiting in tuple(self._lines.get(live.thread_key, ())):
             turn = self._turns.get(waiting)
@@ -206,7 +211,7 @@ class ThreadLines:
         return tuple([each for each in self._lines.get(key, ()) if isinstance(each, LiveRun)])
 
     def _gives_way(self, run: LiveRun) -> bool:
-        """Whether the run ends soon by itself, or because nobody watches it."""
+        """Whether the run ends soon, by itself or because nobody watches it."""
         if run.cancel_reason is not None or run.finishing:
             return True
         return not run.audience.has_viewers and self._ends_unwatched(run)

@@ -1,6 +1,6 @@
-"""A thread's versions as its owner works with them: listed, chosen, deleted, and forked into a thread of its own.
+"""Lists, chooses and deletes a thread's versions, and forks one into a new thread.
 
-Below: the run driver, its threads' lines, removal, endings. Above: the runner. What makes versions is intake.
+Below: the run driver, its threads' lines, removal, endings. Above: the runner. intake makes the versions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from gateway.store import Page, ThreadVersion
 
 
 class ThreadVersions:
-    """For the threads of a driver's store."""
+    """The versions of threads in a driver's store."""
 
     def __init__(self, driver: RunDriver) -> None:
         self._driver = driver
         self._store = driver.store
 
     async def page(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[ThreadVersion]:
-        """By number. Raises NotFoundError for an unknown thread."""
+        """A page of the thread's versions, by number. Raises NotFoundError for an unknown thread."""
         page = await self._store.list_versions(owner, thread_id, limit=limit, cursor=cursor)
         if not page.items and await self._store.load_summary(owner, thread_id) is None:
             raise no_thread(thread_id)
@@ -40,7 +40,7 @@ class ThreadVersions:
                 raise no_version(thread_id, version)
 
     async def delete(self, owner: str, thread_id: str, version: int) -> None:
-        """Delete a version, also at the providers that hold something of it alone.
+        """Delete a version, also at providers that hold state for it alone.
 
         Raises:
             NotFoundError: no such thread or version.
@@ -51,7 +51,7 @@ class ThreadVersions:
             raise no_version(thread_id, version)
 
     async def fork(self, owner: str, thread_id: str, from_message: str, limits: RunLimits | None = None) -> str:
-        """A new thread with the messages of the current version up to and with that one; its id. See `forked`.
+        """The id of a new thread with the messages of the current version up to and including that one. See `forked`.
 
         Raises:
             NotFoundError: no such thread.

@@ -1,7 +1,7 @@
-"""Threads that are written outside a run: made, added to, edited, renamed.
+"""Writes threads outside a run: creates them, adds to them, edits and renames them.
 
-Below: the run driver, its threads' lines, endings, limits. Above: the runner. What is added has its turn on the thread
-as a run has, so that no run ever works on messages that are not the thread's any more.
+Below: the run driver, its threads' lines, endings, limits. Above: the runner. A write takes a turn on the thread as a
+run does, so that no run works on messages that the thread no longer has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gateway.turns.tool_executions import denied_result
 
 
 class ThreadWrites:
-    """For the threads of a driver's store."""
+    """Writes to threads in a driver's store."""
 
     def __init__(self, driver: RunDriver) -> None:
         self._driver = driver
@@ -34,13 +34,13 @@ class ThreadWrites:
         self._lines = driver.lines
 
     async def create(self, thread: Thread, metadata: JsonObject, limits: RunLimits | None = None) -> None:
-        """Keep a new thread.
+        """Store a new thread.
 
         Raises:
-            ConflictError: there is one of that id, or a run is about to make one.
+            ConflictError: a thread has that id, or a run is about to make one.
             InvalidRequestError: two messages have one id.
             TooLargeError, TooManyRequestsError: it is more than the limits allow.
-            StoreError, UnavailableError: not now.
+            StoreError, UnavailableError: it cannot be stored now.
         """
         self._driver.check_open()
         check_metadata(metadata)
@@ -56,15 +56,16 @@ class ThreadWrites:
     async def append(
         self, owner: str, given: AgentInput, limits: RunLimits | None = None, *, waits: bool = False
     ) -> Sequence[Message]:
-        """Add the input's messages to its thread; these as they are kept. Those that are there already stay: a request
-        may be repeated. `waits` for runs that are at work on the thread, and those that wait.
+        """Add the input's messages to its thread; gives them as they are stored. A message that the thread has stays as
+        it
+        is, so that a request may be repeated. `waits`: for the runs that work on the thread or wait for it.
 
         Raises:
             NotFoundError: no such thread.
             ConflictError: a run is at work on the thread; or another message has the id of one of these.
-            InvalidRequestError: two have one id, or one answers a call that is not the client's to answer.
+            InvalidRequestError: two have one id, or one answers a call that the client may not answer.
             TooLargeError, TooManyRequestsError: it is more than the limits allow.
-            StoreError, UnavailableError: not now.
+            StoreError, UnavailableError: they cannot be stored now.
         """
         self._driver.check_open()
         await check_room(self._store, owner, limits)
@@ -91,13 +92,14 @@ class ThreadWrites:
         edited: Callable[[tuple[Message, ...]], tuple[Message, ...]],
         limits: RunLimits | None = None,
     ) -> None:
-        """Make the thread's messages what `edited` makes of them, once the runs before are done with the thread. Other
-        words make a version of the thread, beside which the one before stays.
+        """Replace the thread's messages by `edited` of them, once the runs before are done with the thread.
+
+        A changed text makes a new version of the thread; the earlier version stays.
 
         Raises:
             NotFoundError: no such thread.
             TooLargeError, TooManyRequestsError: it is more than the limits allow.
-            StoreError, UnavailableError: not now.
+            StoreError, UnavailableError: they cannot be stored now.
         """
         self._driver.check_open()
         await check_room(self._store, owner, limits)
@@ -118,12 +120,13 @@ class ThreadWrites:
             await self._store.write_thread(changed, keep=change.keep, rewrite=change.rewrite)
 
     async def remove(self, owner: str, thread_id: str, message_ids: Collection[str]) -> None:
-        """Take messages out of the thread's current version, with the results of their calls, as `leave` does. Those
-        that are not there are ignored, unless none is.
+        """Take messages out of the thread's current version, with the results of their calls, as `leave` does. Ids that
+        the
+        thread does not have are ignored, unless it has none of them.
 
         Raises:
             NotFoundError: no such messages.
-            StoreError, UnavailableError: not now.
+            StoreError, UnavailableError: the thread cannot be written now.
         """
 
         def left(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -141,13 +144,15 @@ class ThreadWrites:
         *,
         waits: bool = True,
     ) -> None:
-        """Leave of the thread's current version what `left` gives of its messages, without the results of calls that
-        are gone. No version keeps what goes. A thread that is not there has no messages. `waits` as in `append`.
+        """Keep only the messages that `left` gives of the thread's current version, without results of calls that are
+        gone.
+
+        No version keeps a removed message. `left` gets no messages if there is no thread. `waits` as in `append`.
 
         Raises:
             NotFoundError: no such thread.
             ConflictError: a run is at work on the thread.
-            StoreError, UnavailableError: not now.
+            StoreError, UnavailableError: the thread cannot be written now.
         """
         self._driver.check_open()
         async with self._lines.visit(owner, thread_id, waits=waits):
@@ -167,12 +172,12 @@ class ThreadWrites:
             await self._store.write_thread(changed, keep=change.keep, rewrite=change.rewrite)
 
     async def deny(self, owner: str, thread_id: str, approval_id: str, reason: str | None) -> None:
-        """Deny a call whose agent is gone: no run goes on with it.
+        """Deny a call whose agent is gone. No run continues after it.
 
         Raises:
             NotFoundError: no such thread.
-            ConflictError: a run is at work on the thread; or it was answered.
-            StoreError, UnavailableError: not now.
+            ConflictError: a run is at work on the thread; or the call was answered.
+            StoreError, UnavailableError: the thread cannot be written now.
         """
         self._driver.check_open()
         async with self._lines.visit(owner, thread_id, waits=False):
@@ -194,7 +199,7 @@ class ThreadWrites:
             await self._store.write_thread(changed, keep=len(thread.messages))
 
     async def update(self, owner: str, thread_id: str, change: ThreadChange, limits: RunLimits | None = None) -> None:
-        """Change what a thread's owner says of it.
+        """Change a thread's record; the runs in its line get the new title too.
 
         Raises:
             NotFoundError: no such thread.
@@ -210,7 +215,7 @@ class ThreadWrites:
             raise no_thread(thread_id)
 
     async def _check_results(self, thread: Thread, new: tuple[Message, ...]) -> None:
-        """Refuse what only this server may say: results of its own tools, answers to what a person is asked."""
+        """Refuse messages that only this server may add: results of its own tools, answers to a person's interrupts."""
         answered = answered_calls(new)
         asked = own_calls(thread.messages).keys() & answered
         refused = len(append_history(thread.messages, new)) < len(thread.messages) + len(new)
@@ -231,7 +236,7 @@ class ThreadWrites:
 
 
 async def check_room(store: Store, owner: str, limits: RunLimits | None) -> None:
-    """Refuse what a site's visitors have no room for any more.
+    """Refuse a write of a site's visitor if the site has used its share of the store.
 
     Raises:
         TooManyRequestsError
@@ -250,7 +255,7 @@ def _answers(message: Message, calls: Collection[str]) -> bool:
 
 
 def _new_messages(sent: Sequence[Message], stored: Sequence[Message]) -> tuple[Message, ...]:
-    """Those that are not stored, as a client's: who made a message is the server's knowledge."""
+    """The messages that are not stored yet, as a client's: only the server says who made a message."""
     known = {message.id: message for message in stored}
     new: dict[str, Message] = {}
     for place, message in enumerate(sent):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gateway.agent import Absent
 from gateway.clock import Clock, Timer
-from gateway.events import Event
+from gateway.events import Event, sliced
 from gateway.frozen import quickly_made
 from gateway.messages import JsonValue, Message
 from gateway.store import Store
@@ -25,7 +25,8 @@ _PATIENCE_SECONDS = 60.0
 
 
 class Batch(NamedTuple):
-    """Events with consecutive numbers from `first`; below 1 they have no numbers. No events: the stream is over.
+    """Events with consecutive numbers from `first` (`events.count_of`); below 1 they have no numbers. No events: the
+    stream is over.
 
     `at` is NumberedEvent's where all of them have it in common; None also where nobody asked.
     """
@@ -144,14 +145,14 @@ class Viewer:
         if self._over:
             return
         if first <= self._after:
-            events = events[self._after + 1 - first :]
+            events = sliced(events, self._after + 1 - first)
             first = self._after + 1
             if not events:
                 return
         if not self._events:
             self._first = first
             self._events = events
-        elif len(self._events) > self._max_events:  # without these: a single burst is not the reader's fault
+        elif first - self._first > self._max_events:  # without these: a single burst is not the reader's fault
             self._drop()
         else:
             self._events = [*self._events, *events]
@@ -227,10 +228,13 @@ async def read_log(
     """
     while until is None or after < until:
         page = await store.read_events(owner, run_id, after=after, limit=_PAGE)
-        rows = [row for row in page if row.sequence > after and (until is None or row.sequence <= until)]
+        rows = [row for row in page if until is None or row.sequence <= until]
         if not rows:
             return
         for at, batch in groupby(rows, key=lambda row: row.at) if by_time else [(None, rows)]:
-            events = [*batch]
-            yield Batch(events[0].sequence, [row.event for row in events], at)
-        after = rows[-1].sequence
+            first, *others = batch
+            number, events = first.sequence, [first.event, *(row.event for row in others)]
+            yield Batch(number, events if until is None else sliced(events, 0, until + 1 - number), at)
+        if page[-1].last < after + _PAGE:
+            return
+        after = rows[-1].last

@@ -1,1 +1,1 @@
-"""What the search tools search in, one file each."""
+"""The search engines that the search tools use, one file each."""

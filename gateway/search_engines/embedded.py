@@ -1,10 +1,10 @@
-"""The embedded search engine: indices in SQLite, words ranked by BM25, asked in a subset of the query DSL.
+"""The embedded search engine: indices in SQLite, words ranked by BM25, searched by a subset of the query DSL.
 
 `embedded:` is empty and in memory, `embedded:sample` has the sample documents in it (`sample_data/`), and
-`embedded:/path/search.db` is a file that is made where there is none. What it has of the DSL is in `query_dsl/`.
-It differs from OpenSearch in three things: words are compared without their accents; the scores of all searched indices
-are reckoned together; and a query for a field that no searched index has is an error that names the fields, because
-whoever wrote it (a model) can then correct itself. `took` is not measured.
+`embedded:/path/search.db` is a file, which is created if it does not exist. `query_dsl/` has the supported part of the
+DSL. The engine differs from OpenSearch in three things: words are compared without their accents; scores are computed
+over all searched indices together; and a query for a field that no searched index has is an error that names the
+fields, so that the model that wrote the query can correct it. `took` is not measured.
 
 Every statement runs in a thread, one search at a time (embedded_index.search_turns), so the event loop never waits for
 a disk and SQLite sees one caller.
@@ -40,21 +40,22 @@ class EmbeddedSearchEngine:
     """Indices of JSON documents in one SQLite database. Opened at the first use."""
 
     def __init__(self, path: Path | None, *, sample: bool = False, most: SearchSteps = USUAL_STEPS) -> None:
-        """`most`: what one search may take."""
+        """`most`: the steps that one search may take."""
         self._path = path
         self._sample = sample
         self._most = most
         self._turns = SearchTurns("embedded-search")
         self._database: sqlite3.Connection | None = None
         self._closed = False
-        # All rows of an engine in memory, which nobody else can change. Set in the threads, one job at a time.
+        # The rows of `list_indices`, for an engine in memory, which only this process changes. Set in the threads, one
+        # job at a time.
         self._listed: list[JsonObject] | None = None
 
     async def list_indices(self, names: tuple[str, ...] = ()) -> list[JsonObject]:
-        """A row per index as `_cat/indices?format=json` has it.
+        """A row for each index, as in `_cat/indices?format=json`.
 
         Raises:
-            ToolError: an index of that name is not there.
+            ToolError: there is no index of that name.
         """
 
         def rows_of(database: sqlite3.Connection, rest: Rest) -> list[JsonObject]:
@@ -71,27 +72,27 @@ class EmbeddedSearchEngine:
         """`{index: {"mappings": {...}, "settings": {...}}}`.
 
         Raises:
-            ToolError: an index of that name is not there.
+            ToolError: there is no index of that name.
         """
         return await self._run(
             "", lambda database, _: {index.name: described(index) for index in find_indices(database, names)}
         )
 
     async def search(self, index: str, body: JsonObject, owner: str = "") -> JsonObject:
-        """An OpenSearch `_search` answer. `index` may be a pattern, or several behind commas.
+        """The result of a `_search` in OpenSearch's form. `index` may be a pattern, or several, separated by commas.
 
         Raises:
-            ToolError: no such index, or a query that this engine does not have.
+            ToolError: there is no such index, or the query is wrong or not supported.
         """
         return await self._run(owner, lambda database, rest: search_indices(database, index, body, self._most, rest))
 
     async def index(
         self, name: str, documents: Iterable[Mapping[str, JsonValue]], mappings: JsonObject | None = None
     ) -> list[str]:
-        """Put documents into an index, which is made where there is none; all of them or, on an error, none.
+        """Put documents into an index, which is created if it does not exist: all of them or, on an error, none.
 
-        `mappings` is `{"properties": {...}}`; fields that are not in it get their types from the documents. A
-        document's `_id` replaces the one that had it; without one it gets a fresh id. Gives the ids.
+        `mappings` is `{"properties": {...}}`; fields that are not in it get their types from the documents. A document
+        replaces the one that has its `_id`; without `_id` it gets a fresh id. Gives the ids.
 
         Raises:
             ToolError: the name, the mapping or a value does not fit.
@@ -102,7 +103,7 @@ class EmbeddedSearchEngine:
             return put_documents(self._open(), name, list(documents), mappings)
 
         self._check_open()
-        return await self._turns.run_alone(lambda: _told(put))
+        return await self._turns.run_alone(lambda: _with_tool_errors(put))
 
     async def close(self) -> None:
         """Close the database, after the searches that are under way."""
@@ -114,7 +115,7 @@ class EmbeddedSearchEngine:
 
     async def _run(self, owner: str, work: Callable[[sqlite3.Connection, Rest], ResultT]) -> ResultT:
         self._check_open()
-        return await self._turns.run(owner, lambda rest: _told(lambda: work(self._open(), rest)))
+        return await self._turns.run(owner, lambda rest: _with_tool_errors(lambda: work(self._open(), rest)))
 
     def _check_open(self) -> None:
         if self._closed:
@@ -143,8 +144,8 @@ class EmbeddedSearchEngine:
             self._database = None
 
 
-def _told(work: Callable[[], ResultT]) -> ResultT:
-    """What `work` gives. Raises ToolError for what is wrong with a search or with the file."""
+def _with_tool_errors(work: Callable[[], ResultT]) -> ResultT:
+    """The result of `work`. Raises ToolError: the search is wrong, or the file cannot be used."""
     try:
         return work()
     except (QueryError, MappingError) as error:
@@ -161,10 +162,10 @@ def _load_sample(database: sqlite3.Connection) -> None:
 
 
 def open_embedded(url: str, directory: Path) -> EmbeddedSearchEngine:
-    """The engine behind an `embedded:` URL; a relative path in it is relative to `directory`.
+    """The engine of an `embedded:` URL; a relative path in it is relative to `directory`.
 
     Raises:
-        ConfigurationError: the directory of the file is not there.
+        ConfigurationError: the directory of the file does not exist.
     """
     place = url.partition(":")[2]
     if place.startswith("//"):

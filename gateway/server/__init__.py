@@ -1,10 +1,10 @@
 """The process around the application, and its connections.
 
 process.py         the socket, uvicorn, the signals
-asked_work.py      what a signal asks the process for
+asked_work.py      work that a signal asks the process for
 reloading.py       reads the configuration file again while the process serves
 vacuuming.py       rewrites the store while the process serves
-outcome.py         what came of that, for the command that asked for it
+outcome.py         the outcome of that work, for the command that asked for it
 pid_file.py        finds the process that serves a store
 connection.py      one client's connection
 agents_client.py   asks a running gateway for its agents, for the command line

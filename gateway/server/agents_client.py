@@ -34,7 +34,7 @@ _STDIN = "-"
 
 @dataclass(frozen=True, slots=True)
 class WrittenAgent:
-    """An agent of a file, which stands there at `path`."""
+    """An agent of a file; `path` is its place there."""
 
     agent_id: str
     body: JsonObject
@@ -42,7 +42,7 @@ class WrittenAgent:
     text: ConfigurationText
 
     def problem(self, pointer: str, message: str) -> Problem:
-        """A problem with the agent's field, an RFC 6901 pointer, as one of the file."""
+        """The problem in the file for one with the agent's field `pointer` (RFC 6901)."""
         path = (*self.path, *(int(name) if name.isdigit() else name for name in names_in(pointer)))
         return Problem(self.text.place(path), path, message)
 
@@ -52,7 +52,7 @@ def read_agents(file: str, stdin: str, environ: Mapping[str, str]) -> list[Writt
     environment and to files are replaced here: the gateway takes none from callers.
 
     Raises:
-        InvalidConfigurationError: it cannot be read, or is no such file.
+        InvalidConfigurationError: it cannot be read, or holds no agents in this form.
     """
     if file == _STDIN:
         text = parse_configuration(stdin, "<stdin>")
@@ -89,7 +89,7 @@ class AgentsClient:
     """A running gateway, as a caller with a key sees it; `key` is empty for one without keys. `close` it."""
 
     def __init__(self, url: str, key: str) -> None:
-        """Raises GatewayError for what is no key."""
+        """Raises GatewayError if `key` cannot be a key."""
         if not (key.isascii() and key.isprintable()):
             raise GatewayError("the key has characters that no key has; export it again")
         self._url = url.rstrip("/")

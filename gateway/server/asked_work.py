@@ -14,10 +14,12 @@ from gateway.server.outcome import Outcome, forget_outcome, outcome_file, write_
 
 
 class AskedWork(ABC):
-    """`close` it before the application ends."""
+    """Does the work each time that it is asked for. `close` it before the application ends."""
 
     def __init__(self, application: Application, command: str, store: Path | None) -> None:
-        """`command` asks for it. `store`: its file, beside which each outcome is kept; None where it has no file."""
+        """`command` asks for the work. `store`: the store's file, beside which each outcome is kept; None without a
+        file.
+        """
         self._application = application
         self._command = command
         self._outcome_file = None if store is None else outcome_file(store, command)
@@ -25,14 +27,14 @@ class AskedWork(ABC):
         self._again = False
 
     def ask(self) -> None:
-        """Do it soon. If it is being done just now, it is done once more: something may have changed meanwhile."""
+        """Do the work soon. If it is under way, do it once more afterwards: something may have changed meanwhile."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work(), name=self._command)
         else:
             self._again = True
 
     async def close(self) -> None:
-        """Stop it."""
+        """Stop the work."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -52,4 +54,4 @@ class AskedWork(ABC):
 
     @abstractmethod
     async def _do(self) -> tuple[bool, list[str]]:
-        """Whether it was done; what has changed, or why nothing has."""
+        """Whether the work was done; and lines that say what changed, or why nothing did."""

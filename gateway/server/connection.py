@@ -3,7 +3,7 @@
 Above: process. Below: problems. It adds to uvicorn: heads and trailers have limits; requests that ask for another
 protocol keep their bodies; HTTP/1.0 gets no chunks; an error about one request is never written into another's answer;
 a client that closes its sending side still gets its answers; a client that does not read its answer is dropped; and
-what is sent ahead of an answer waits unread.
+requests that are sent ahead of an answer wait unread.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from gateway.access.limits import UNREAD
-from gateway.endpoints.requests import END_WITH_INPUT
 from gateway.problems import problem_details
+from gateway.protocol.requests import END_WITH_INPUT
 
 if TYPE_CHECKING:
     from collections import deque
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 65_536
-LARGEST_READ = 262_144  # what asyncio and uvloop read at once
+LARGEST_READ = 262_144  # the bytes that asyncio and uvloop read at once
 _HEAD_END = b"\r\n\r\n"
 _LEAST_OF_A_BODY = 512  # parsed at once: stopping at each blank line of a body cost 4 seconds for 9 MB of them
 # Linux names a closed sending side by itself. Elsewhere a hang-up says so.
@@ -46,10 +46,10 @@ class Connection(HttpToolsProtocol):
     Half-closing: a client that sends its requests and then closes its sending side, as `nc -N` does, gets its whole
     answers. A client that leaves looks the same, and most leave in the middle of a stream. So while an answer is being
     sent, a closed sending side means that the client has left; before, it means so if the application wants that
-    (endpoints.requests.end_with_client).
+    (protocol.requests.end_with_client).
 
     Pipelining: of the requests that are sent ahead of an answer, the next waits for its turn. Until then nothing is
-    read, and what the last read has brought behind it stays bytes: each parsed request takes some kilobytes.
+    read, and the bytes after it in the last read stay unparsed: each parsed request takes some kilobytes.
     """
 
     # CPython shares attribute tables up to 30 attributes per class. uvicorn has 28: without slots a connection would
@@ -67,10 +67,10 @@ class Connection(HttpToolsProtocol):
     unread_seconds: ClassVar[float] = 1
 
     _responding: RequestResponseCycle | None
-    """The request to whose answer the next written bytes belong, or the last ones."""
+    """The request whose answer is being written, or was written last."""
 
     _ends_with_input: bool
-    """Whether that request's client has left once it closes its sending side."""
+    """Whether a closed sending side means that the client of that request has left."""
 
     _final_bytes: bytes | None
     """The last bytes to write, after all answers and before the connection is closed. Once it is not None, nothing is
@@ -85,7 +85,7 @@ class Connection(HttpToolsProtocol):
     """The unwritten bytes at the last check; None if some were written since."""
 
     _received: bytes
-    """What was received and not parsed to its end; empty otherwise."""
+    """The received bytes that are not parsed to their end; empty if there are none."""
 
     _parsed: int
     """How many bytes of it are parsed."""
@@ -117,8 +117,8 @@ class Connection(HttpToolsProtocol):
         self._forget()
 
     def _forget(self) -> None:
-        """What knows this connection is no longer known to it: nothing waits for the garbage collector, which hardly
-        ever comes. An application may still use its request, its answer and the transport.
+        """Drop the references to objects that refer to this connection: they would wait for the garbage collector,
+        which rarely runs. An application may still use its request, its answer and the transport.
         """
         self.pipeline.clear()
         self._responding = None
@@ -148,8 +148,8 @@ class Connection(HttpToolsProtocol):
     def _parse(self) -> None:
         """Parse what was received, up to a request that has to wait for its turn.
 
-        A head ends with a blank line, so behind it the parser stops. Of what follows a body in the same few bytes, some
-        30 requests at most come to wait together.
+        A head ends with a blank line, and the parser stops after it. Only requests that follow a body in the same few
+        bytes come to wait together, some 30 at most.
         """
         while self._received and not self.pipeline and self._final_bytes is None:
             least = self._parsed + (_LEAST_OF_A_BODY if self._in_body else 0)
@@ -187,7 +187,7 @@ class Connection(HttpToolsProtocol):
         return is_asked_for or None
 
     def end_with_input(self) -> None:
-        """See endpoints.requests.end_with_client."""
+        """See protocol.requests.end_with_client."""
         self._ends_with_input = True
         if self._final_bytes == b"" and not self.pipeline:  # it is closed already
             self.transport.close()
@@ -198,7 +198,7 @@ class Connection(HttpToolsProtocol):
         return sum(each.transport.get_write_buffer_size() for each in theirs)
 
     def answers(self, owner: str) -> bool:
-        """Whether its answer, or its last one, is this owner's."""
+        """Whether the answer that is being written, or was written last, is this owner's."""
         return self._responding is not None and self._responding.scope["state"].get("owner") == owner
 
     def _feed(self, rest: memoryview) -> None:
@@ -275,8 +275,8 @@ class Connection(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def _look_at_client(self) -> None:
-        """Find out whether the client of a stream has left behind which another request waits. Nothing is read then, so
-        the transport does not say so.
+        """Find out whether the client of a stream has left while its next request waits. Nothing is read then, so the
+        transport does not notice.
         """
         self._unread_timer = None
         if not self.pipeline or self.transport.is_closing():
@@ -445,8 +445,8 @@ def _reset_at_close(transport: asyncio.Transport, does: bool) -> None:
 
 
 class _JoinedHeads(asyncio.Transport):
-    """A transport that holds back a response's head until more is written, or until the end of the loop's turn. Closing
-    it does not wait for a client that does not read.
+    """A transport that holds back a response's head until more is written, or until the end of the event loop's step.
+    Closing it does not wait for a client that does not read.
 
     uvicorn writes a head by itself, and waking a sleeping client by a write is the largest cost of a short response.
     """
@@ -458,7 +458,7 @@ class _JoinedHeads(asyncio.Transport):
         self._head = b""
 
     def forget_connection(self) -> None:
-        """It is lost: nothing is written any more."""
+        """Note that the connection is lost: nothing is written any more."""
         self._connection = None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:

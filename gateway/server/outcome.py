@@ -1,4 +1,4 @@
-"""What came of what the process was asked for: a file beside the store, for which the command that asked waits.
+"""The outcome of work that a command asked the process for: a file beside the store, for which the command waits.
 
 Above: asked_work, which writes it; the command line, which reads it. The file is replaced as a whole, so that nobody
 reads half of it.
@@ -35,13 +35,13 @@ class Outcome:
 
 
 def accepted_lines(changes: Mapping[str, Sequence[str]], restart: Sequence[str]) -> list[str]:
-    """What changed, by the kind of change; and the fields that changed and need a restart."""
+    """Lines for the operator: the changes by their kind, and the changed fields that need a restart."""
     lines = [f"{kind}: {', '.join(ids)}" for kind, ids in changes.items() if ids] or ["no agent has changed"]
     return [*lines, f"a restart is needed for: {', '.join(restart)}"] if restart else lines
 
 
 def vacuumed_lines(done: Vacuumed) -> list[str]:
-    """What a rewriting did, for the operator."""
+    """Lines that tell the operator the result of rewriting the store."""
     return [
         f"nothing was written for {done.seconds:.1f} seconds; no run was ended",
         f"{_megabytes(done.before)} before, {_megabytes(done.after)} after",
@@ -72,7 +72,7 @@ def write_outcome(file: Path, outcome: Outcome) -> None:
 
 
 def forget_outcome(file: Path) -> None:
-    """The process ends: nobody else's command is told by it."""
+    """Remove the file when the process ends, so that no later command reads it."""
     with contextlib.suppress(OSError):
         file.unlink()
 

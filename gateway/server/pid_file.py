@@ -1,8 +1,8 @@
 """The id of the process that serves a store, in a file beside the store, for `agui-gateway reload` and `vacuum`.
 
 Above: process, which writes it; the command line, which reads it. The process holds a lock on the file while it lives,
-so the id of a killed process is not mistaken for a later process with the same id. The second line says what it can be
-asked for since this file was first written: a signal that an older process does not expect would end it.
+so the id of a killed process is not mistaken for a later process with the same id. The second line names the work that
+a process of an earlier version does not know: its signal would end such a process.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def can_vacuum(store: Path) -> bool:
 
 
 def _lines(store: Path) -> list[bytes]:
-    """The file's, of a process that lives."""
+    """The lines of the pid file; empty if its process does not live."""
     try:
         with pid_file(store).open("rb") as file:
             try:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from gateway.application import Application
+from gateway.configuration.known_parts import KnownParts
 from gateway.logs import Redaction, add_to_lines
 from gateway.server.connection import Connection
 from gateway.server.pid_file import kept_pid
@@ -46,12 +47,14 @@ def serve(
     settings: Settings,
     *,
     flags: Flags,
+    parts: KnownParts,
     redaction: Redaction | None = None,
     on_listening: Callable[[int], None] = lambda port: None,
 ) -> int:
     """Serve until a signal; the process's exit code. `on_listening` is called once, with the port.
 
-    `flags` are those that the settings were read with, `redaction` the log's: for when the file is read again.
+    `flags` and `parts` are those that the settings were read with, `redaction` is the log's: for when the file is read
+    again.
 
     Raises:
         GatewayError: the gateway could not start; a ConfigurationError where the operator can mend it.
@@ -60,7 +63,7 @@ def serve(
     tracer = open_tracer(os.environ)
     if tracer is not None:
         add_to_lines(tracer.line_fields)
-    application = Application(settings, redaction=redaction, tracer=tracer)
+    application = Application(settings, redaction=redaction, parts=parts, tracer=tracer)
     try:
         listener = _listen(server.host, server.port)
     except OSError as error:

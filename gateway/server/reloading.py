@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 
 
 class Reloading(AskedWork):
-    """Reads the file of the start again, one reading at a time."""
+    """Reads the file that the gateway started with again, one reading at a time."""
 
     def __init__(self, application: Application, flags: Flags, store: Path | None = None) -> None:
-        """`store` as AskedWork has it."""
+        """`store` as in AskedWork."""
         super().__init__(application, "reload", store)
         source = application.settings.source
         self._flags = replace(flags, config=source, demo=source is None)

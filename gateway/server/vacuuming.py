@@ -1,4 +1,4 @@
-"""Rewrites the store while the gateway serves, without what was deleted and without the room that it left.
+"""Rewrites the store while the gateway serves, so that deleted data and the space that it took are gone.
 
 Below: asked_work, outcome. Above: process, which calls it on a signal. Runs wait meanwhile, as Store.vacuum says.
 """
@@ -17,10 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 class Vacuuming(AskedWork):
-    """One rewriting at a time."""
+    """Rewrites the store, one rewriting at a time."""
 
     def __init__(self, application: Application, store: Path | None = None) -> None:
-        """`store` as AskedWork has it."""
+        """`store` as in AskedWork."""
         super().__init__(application, "vacuum", store)
 
     async def _do(self) -> tuple[bool, list[str]]:

@@ -22,21 +22,22 @@ from gateway.sqlite.database import READERS, Database
 from gateway.sqlite.erasure import ErasureTimes
 from gateway.sqlite.group_commit import GroupCommit
 from gateway.sqlite.held_file import BusyStoreError, HoldTimes, Patience
+from gateway.sqlite.private_files import bytes_on_disk
 from gateway.sqlite.worker_turns import WorkerTurns
 from gateway.sqlite.writes import RunLog
 from gateway.store import Vacuumed
 
 Result = TypeVar("Result")
 
-# About what a new run needs at once: a store that passes its check can begin one.
+# About as much as a new run writes at first: a store that passes its check can begin a run.
 _PROBE_BYTES = 32 * 1024
 
 
 class StoreAccess:
     """The file while it is open. It belongs to the event loop that opened it.
 
-    `on_path` is called with the file's path before it is used, None for a store in memory; `on_lost` and `monotonic` as
-    GroupCommit has them.
+    `on_path` is called with the file's path before the file is used, with None for a store in memory. `on_lost` and
+    `monotonic` are GroupCommit's.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class StoreAccess:
             )
         try:
             await asyncio.shield(self._probe)
-        except BusyStoreError:  # for a moment, as far as is known: a write would wait, and not fail
+        except BusyStoreError:  # the file may be held only for a moment: a write would wait, and not fail
             if commits.refuses:
                 raise
 
@@ -125,7 +126,7 @@ class StoreAccess:
         makes_room: bool = False,
         patience: Patience = Patience.SHORT,
     ) -> Kept[Result]:
-        """As GroupCommit.submit. A cancelled caller is told so only when the write is done."""
+        """As GroupCommit.submit. A cancelled caller gets its CancelledError only when the write is done."""
         if self._commits is None:
             raise StoreError("the store is not open")
         return self._commits.submit(
@@ -146,28 +147,28 @@ class StoreAccess:
         if database.path is None:
             return Vacuumed(0.0, 0, 0)
         database.watch.check()
-        before = database.path.stat().st_size
+        before = bytes_on_disk(database.path)
         seconds = await asyncio.shield(commits.vacuum())
-        return Vacuumed(seconds, before, database.path.stat().st_size)
+        return Vacuumed(seconds, before, bytes_on_disk(database.path))
 
     def stop_waiting(self) -> None:
-        """As GroupCommit has it."""
+        """As GroupCommit.stop_waiting."""
         if self._commits is not None:
             self._commits.stop_waiting()
 
     def erase(self) -> None:
-        """As GroupCommit has it."""
+        """As GroupCommit.erase."""
         if self._commits is not None:
             self._commits.erase()
 
     async def fill_reserve(self) -> None:
-        """Take the disk space for deletions again, if there is room for it now."""
+        """Reserve disk space for deletions again, if the disk has room for it now."""
         reserve = None if self._database is None else self._database.reserve
         if reserve is not None:
             await self.write(lambda _: reserve.fill(), long=True)
 
     async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """A read in a thread."""
+        """Do `work`, which only reads, in a reader's thread."""
         database, readers, turns = self._database, self._readers, self._turns
         if database is None or readers is None or turns is None:
             raise StoreError("the store is not open")
@@ -187,8 +188,10 @@ class StoreAccess:
         return await reading
 
     async def search(self, owner: str, work: Callable[[sqlite3.Connection, Rest], Result]) -> Result:
-        """A read of the owner's that may take long. It has a thread to itself, so that no other read waits for it, and
-        lets other owners' searches work whenever it calls what `work` gets. In memory everything waits for it.
+        """Do `work`, a read for this owner that may take long.
+
+        It runs on the thread for searches, so that no other read waits for it. Other owners' searches go on whenever
+        `work` calls its second argument. In memory everything waits for it.
         """
         database, searches = self._database, self._searches
         if database is None or searches is None:
@@ -203,12 +206,11 @@ class StoreAccess:
         return await searches.run(owner, run)
 
     def look(self, work: Callable[[sqlite3.Connection], Result]) -> Result | None:
-        """A read of a row or two in this turn of the loop; None where that is impossible.
+        """Read a row or two at once, on the event loop; None if that is impossible.
 
-        It runs on the event loop although it may touch the disk: nearly every request begins a new run, and a reader's
-        thread takes 200 us where this takes 10 (from the page cache; a page that must be read from the disk delays the
-        loop once). It waits for no lock: when the file is held, or anything else is wrong, it gives None, and a
-        reader's thread is asked.
+        It may touch the disk: nearly every request begins a new run, and a reader's thread takes 200 us where this
+        takes 10 (from the page cache; a page that must be read from the disk delays the loop once). It waits for no
+        lock: when the file is held, or SQLite fails otherwise, it gives None, and the caller uses `read`.
         """
         database, commits = self._database, self._commits
         if database is None or commits is None:
@@ -223,7 +225,7 @@ class StoreAccess:
 
 
 def _go_on() -> None:
-    """There is one connection, and nobody else could use it meanwhile."""
+    """Lets nobody else work: the only connection is in use."""
 
 
 def _probe_write(connection: sqlite3.Connection, database: Database) -> None:

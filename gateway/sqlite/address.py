@@ -15,7 +15,7 @@ MEMORY = ":memory:"
 MINIMUM_SIZE_BYTES = 128 * 1024
 
 DEFAULT_WAIT_SECONDS = 60
-SHORTEST_WAIT_SECONDS = 5  # new runs wait as long
+SHORTEST_WAIT_SECONDS = 5  # as long as new runs wait
 LONGEST_WAIT_SECONDS = 3600
 
 _PARAMETERS = ("max_size_bytes", "max_wait_seconds")
@@ -39,7 +39,7 @@ def parse_address(url: str, directory: Path) -> Address:
     """Read `sqlite:///relative.db`, `sqlite:////absolute.db` or `sqlite://:memory:`; percent-escapes are decoded.
 
     Raises:
-        ConfigurationError: it is none of these.
+        ConfigurationError: the URL is none of these, or a parameter is wrong.
     """
     location, _, query = url.removeprefix(SCHEME).partition("?")
     values = _parameters(url, query)

@@ -1,12 +1,13 @@
-"""Writes threads, and in the same transaction the documents of those that are in a collection.
+"""Writes threads and, in the same transaction, the documents of threads that are in a collection.
 
 Below: tables, summary_rows, document_rows. Above: the store. Every method is called within a transaction. A thread
-without a collection costs no statement more. Where many documents change, the transaction only notes which (the table
-`late_documents`), and the store has them written a slice at a time.
+without a collection costs no further statement. Where many documents change, the transaction only notes which (in the
+table `late_documents`), and the store writes them later, a slice at a time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from gateway.clock import Clock
 from gateway.documents.document import DocumentKind
 from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, Message
-from gateway.records import decode_message, dump_json
+from gateway.records import decode_message, dump_json, encode_message
 from gateway.sqlite import document_rows, summary_rows, tables, version_rows
 from gateway.sqlite.document_rows import NewDocument, searched_in
 from gateway.sqlite.message_rows import NOBODY, read_records
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 _SLICE = 50  # some 20 ms
+_MANY = 500  # messages: encoding them takes some 5 ms
 _GONE = -1
 _LATE_GONE = "SELECT message FROM late_documents WHERE thread = ? AND number = ? LIMIT ?"
 _LATE_STRETCH = "SELECT number, message FROM late_documents WHERE thread = ? AND number >= 0 ORDER BY number LIMIT 1"
@@ -38,9 +40,7 @@ _WRITTEN = "DELETE FROM late_documents WHERE thread = ? AND number = ? AND messa
 
 
 class _Documented(NamedTuple):
-    """What has documents before a write: a thread's collection, and its messages. The `first` ones are left out: they
-    stay as they are.
-    """
+    """A thread's collection and messages before a write. The `first` messages are left out: the write keeps them."""
 
     collection: str = ""
     messages: Sequence[Message] = ()
@@ -48,7 +48,7 @@ class _Documented(NamedTuple):
 
 
 class CollectedThreads:
-    """`documents` says what the documents are; None: no thread has any."""
+    """`documents` makes the documents of threads and messages; None: no thread has any."""
 
     def __init__(self, documents: ThreadDocuments | None, clock: Clock) -> None:
         self._documents = documents
@@ -64,21 +64,28 @@ class CollectedThreads:
         *,
         replaces: bool = False,
         at_once: bool = False,
+        encoded: Sequence[bytes] | None = None,
     ) -> KeptThread:
-        """As tables.write_thread. `replaces`: what is stored behind `keep` may be replaced even without a `rewrite`.
+        """As tables.write_thread. `replaces`: stored messages from `keep` on may be replaced even without a `rewrite`.
         `at_once`: all documents are written in this transaction.
         """
         before = _Documented(first=keep)  # a thread may have got its collection since `thread` was read
         if thread.collection or rewrite is not None or replaces:
             before = self._before(connection, thread, keep, rewrite)
-        kept = tables.write_thread(connection, thread, keep, rewrite)
+        kept = tables.write_thread(connection, thread, keep, rewrite, encoded)
         if kept.collection:
             self._follow(connection, thread.owner, thread.thread_id, before, thread.messages, at_once=at_once)
         return kept
 
-    def create_thread(self, connection: sqlite3.Connection, thread: Thread, metadata: JsonObject) -> KeptThread:
-        """Write a new thread with its metadata."""
-        kept = tables.write_thread(connection, thread, 0)
+    def create_thread(
+        self,
+        connection: sqlite3.Connection,
+        thread: Thread,
+        metadata: JsonObject,
+        encoded: Sequence[bytes] | None = None,
+    ) -> KeptThread:
+        """Write a new thread with its metadata; `encoded` as for tables.write_thread."""
+        kept = tables.write_thread(connection, thread, 0, encoded=encoded)
         if metadata:
             summary_rows.update_thread(connection, thread.owner, thread.thread_id, ThreadChange(metadata=metadata))
         if thread.collection:
@@ -101,7 +108,7 @@ class CollectedThreads:
         return made
 
     def change(self, connection: sqlite3.Connection, owner: str, thread_id: str, work: Callable[[], Result]) -> Result:
-        """Do `work`, which changes what a thread shows, or its collection."""
+        """Do `work`, which changes the messages that a thread shows, or its collection; then write its documents."""
         before = self._shown(connection, owner, thread_id)
         done = work()
         after = self._shown(connection, owner, thread_id)
@@ -145,9 +152,7 @@ class CollectedThreads:
         *,
         at_once: bool = False,
     ) -> None:
-        """Make the documents of a thread what they are to be, now that it has these messages; or note which are to be
-        made, if they are many.
-        """
+        """Write and delete documents of a thread that now has these messages; if they are many, only note which."""
         thread = summary_rows.read_summary(connection, owner, thread_id)
         if self._documents is None or thread is None:
             return
@@ -176,17 +181,17 @@ class CollectedThreads:
         self._document(connection, thread, list(gone), fresh)
 
     def is_late(self, owner: str, thread_id: str) -> bool:
-        """Whether documents of the thread are still to be written, by `catch_up`."""
+        """Whether `catch_up` has documents of the thread to write."""
         return (owner, thread_id) in self._late
 
     def catch_up(self, connection: sqlite3.Connection, owner: str, thread_id: str) -> None:
-        """Write a slice of a thread's documents that are late."""
+        """Write a slice of the thread's late documents."""
         key = tables.find_thread(connection, owner, thread_id)
         if key is None or not self._slice(connection, key):
             self._late.discard((owner, thread_id))
 
     def catch_up_any(self, connection: sqlite3.Connection) -> bool:
-        """Write a slice of any documents that are late: a crash left them. Gives whether there may be more."""
+        """Write a slice of late documents that a crash left, of any thread. Gives whether there may be more."""
         row = connection.execute("SELECT thread FROM late_documents LIMIT 1").fetchone()
         if row is not None and not self._slice(connection, row[0]):
             connection.execute("DELETE FROM late_documents WHERE thread = ?", row)
@@ -225,8 +230,8 @@ class CollectedThreads:
         gone: Sequence[str],
         fresh: Sequence[tuple[int, Message]],
     ) -> None:
-        """Delete the documents of these messages, and write those of the others, which have these numbers."""
-        assert self._documents is not None, "whoever calls has looked"
+        """Delete the documents of the messages `gone`, and write those of the numbered messages `fresh`."""
+        assert self._documents is not None, "the caller checks that there are documents"
         for message_id in gone:
             self._delete_message(connection, thread, message_id)
         if not fresh:
@@ -239,8 +244,8 @@ class CollectedThreads:
             self._put_message(connection, thread, message, number, thread.created_at if at is None else at)
 
     def _put_thread(self, connection: sqlite3.Connection, thread: ThreadSummary) -> None:
-        """Give a thread that has come into a collection its document, if there is none."""
-        assert self._documents is not None, "whoever calls has looked"
+        """Write the document of a thread that has come into a collection, unless there is one."""
+        assert self._documents is not None, "the caller checks that there are documents"
         kind = self._documents.thread_kind
         if document_rows.read(connection, kind, thread.thread_id, thread.owner) is not None:
             return
@@ -255,7 +260,7 @@ class CollectedThreads:
     def _put_message(
         self, connection: sqlite3.Connection, thread: ThreadSummary, message: Message, number: int, at: float
     ) -> None:
-        assert self._documents is not None, "whoever calls has looked"
+        assert self._documents is not None, "the caller checks that there are documents"
         kind, document_id = self._documents.message_kind, self._documents.id_of(thread.thread_id, message.id)
         new = None
         try:
@@ -269,19 +274,26 @@ class CollectedThreads:
             document_rows.put(connection, kind, new, None, self._clock.now())
 
     def _delete_message(self, connection: sqlite3.Connection, thread: ThreadSummary, message_id: str) -> None:
-        assert self._documents is not None, "whoever calls has looked"
+        assert self._documents is not None, "the caller checks that there are documents"
         document_id = self._documents.id_of(thread.thread_id, message_id)
         document_rows.delete(connection, self._documents.message_kind, document_id, thread.owner, None)
 
 
+async def encoded_messages(messages: Sequence[Message]) -> Sequence[bytes] | None:
+    """The messages as they are stored, encoded in a thread, so that no other write waits for it. None: they are few."""
+    if len(messages) <= _MANY:
+        return None
+    return await asyncio.to_thread(lambda: list(map(encode_message, messages)))
+
+
 def _forget(connection: sqlite3.Connection, key: int, fresh: Sequence[tuple[int, Message]]) -> None:
-    """The documents of these messages of a thread are not to go any more, where they were to."""
+    """Strike out noted deletions of these messages' documents: the messages are there again."""
     if connection.execute(_LATE_GONE, (key, _GONE, 1)).fetchone() is not None:
         connection.executemany(_WRITTEN, [(key, _GONE, to_text(message.id)) for _, message in fresh])
 
 
 def _stretches(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Stretches of numbers that follow each other: the first, and the one behind the last."""
+    """Stretches of consecutive numbers: the first of each, and the number after its last."""
     begin = 0
     for place, number in enumerate(numbers):
         if place + 1 == len(numbers) or numbers[place + 1] != number + 1:

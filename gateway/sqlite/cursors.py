@@ -1,4 +1,4 @@
-"""The cursors of lists: where a page ends, as opaque text.
+"""The cursors of lists: the end of a page, as opaque text.
 
 Below: errors. Above: the store. The first byte of a cursor names its list.
 """
@@ -16,12 +16,12 @@ _PLACE_CURSOR = struct.Struct(">cq")
 
 
 def time_cursor(kind: bytes, at: float, key: int) -> str:
-    """Behind what has that key and changed then, in the list whose cursors begin with `kind`."""
+    """The cursor after the row that has this key and changed `at` this time; `kind` begins the cursors of its list."""
     return base64.urlsafe_b64encode(_TIME_CURSOR.pack(kind, at, key)).decode()
 
 
 def read_time(kind: bytes, cursor: str) -> tuple[float, int]:
-    """What `time_cursor` was given. Raises InvalidRequestError (400)."""
+    """The time and key in a cursor of `time_cursor`. Raises InvalidRequestError (400)."""
     _, at, key = _TIME_CURSOR.unpack(_cursor_bytes(cursor, kind, _TIME_CURSOR.size))
     if math.isnan(at) or key < 0:
         raise _bad_cursor(cursor)
@@ -29,12 +29,12 @@ def read_time(kind: bytes, cursor: str) -> tuple[float, int]:
 
 
 def place_cursor(kind: bytes, place: int) -> str:
-    """A place of the list whose cursors begin with `kind`."""
+    """The cursor of a place in the list whose cursors begin with `kind`."""
     return base64.urlsafe_b64encode(_PLACE_CURSOR.pack(kind, place)).decode()
 
 
 def read_place(kind: bytes, cursor: str) -> int:
-    """What `place_cursor` was given. Raises InvalidRequestError (400)."""
+    """The place in a cursor of `place_cursor`. Raises InvalidRequestError (400)."""
     place: int
     _, place = _PLACE_CURSOR.unpack(_cursor_bytes(cursor, kind, _PLACE_CURSOR.size))
     if place < 0:

@@ -25,7 +25,7 @@ from gateway.sqlite.schema import migrate
 
 try:
     import fcntl
-except ImportError:  # Windows: no lock there
+except ImportError:  # on Windows: the file is not locked there
     fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ class Database:
         if 0 < found < version:
             logger.info("store migrated", extra={"from_version": found, "to_version": version})
         if self.path is not None:
-            tighten(self.path)  # not before: it might be another program's file
+            tighten(self.path)  # not earlier: it might be another program's file
         _touch_tables(connection)
         if self.path is not None:
             with contextlib.suppress(sqlite3.OperationalError):  # no room, or another program: start anyway
@@ -191,7 +191,7 @@ def _touch_tables(connection: sqlite3.Connection) -> None:
 
 
 def _lock(path: Path) -> int:
-    """An operating system's lock beside the file; it is released when the process ends, however it ends.
+    """Take the operating system's lock on a file beside the database; it ends with the process, however that ends.
 
     The lock is not on the database file itself, because closing any descriptor of that file drops SQLite's own locks.
     https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_

@@ -1,4 +1,4 @@
-"""Whether the disk is quick enough for the event loop to write itself.
+"""Finds out whether the disk is quick enough for the event loop to commit itself.
 
 Above: group_commit. A commit copies pages to the page cache and waits for nothing, unless the disk is in trouble. Then
 the loop is blocked for one commit, and the writer thread does the next ones for a while.
@@ -14,7 +14,7 @@ if sys.platform == "win32":
     _numbers = count()
 
     def _waits() -> int:
-        """A number that never repeats: Windows does not count waits."""
+        """A number that never repeats, so that every slow commit counts: Windows does not count waits."""
         return next(_numbers)
 
 else:

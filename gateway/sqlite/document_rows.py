@@ -50,7 +50,7 @@ from gateway.sqlite.schema import has_documents, make_documents
 
 _SLICE_ROWS = 100
 _SLICE_BYTES = 200_000
-# Half the steps of a search by the search tools: one searches at a time.
+# Half the steps that a search by the search tools may take: one search runs at a time.
 _STEPS = SearchSteps(500_000, 10)
 _BYTES_PER_STEP = 100  # of the hits' documents: at most about 50 MB
 
@@ -63,7 +63,7 @@ _COLUMNS = (
 )
 
 BY_ID = f"SELECT {_COLUMNS} FROM documents WHERE kind = ? AND id = ?"
-# An object in a nested field has no id, and is not greater than any.
+# An object in a nested field has NULL as its id, which is not greater than any id.
 PAGE = (
     f"SELECT id, {_COLUMNS} FROM documents WHERE index_id = ? AND id > ?"
     f" AND (thread IS NULL OR thread NOT IN ({_DELETED_THREADS})) ORDER BY id LIMIT ?"
@@ -76,7 +76,7 @@ class StaleIndexError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document to be written: `source` and `sealed` are JSON, `searched` is what is indexed."""
+    """A document to be written: `source` and `sealed` are JSON, `searched` has the values to be indexed."""
 
     document_id: str
     owner: str
@@ -88,7 +88,7 @@ class NewDocument:
 
 
 def searched_in(kind: DocumentKind, source: bytes) -> SearchedObject:
-    """What is indexed of a new document.
+    """The values of a new document that are indexed.
 
     Raises:
         MappingError: the value of a searched field does not have the field's type.
@@ -98,7 +98,7 @@ def searched_in(kind: DocumentKind, source: bytes) -> SearchedObject:
         raise TooLargeError(f"the {kind.name} has {len(source)} bytes; at most {MAX_DOCUMENT_BYTES} are stored")
     bounds: dict[str, Any] = {"most_values": MAX_ENTRIES, "longest": MAX_TEXT_CHARACTERS}
     try:
-        searched = searched_object(load_json(source), kind.types, **bounds)  # as when it is removed
+        searched = searched_object(load_json(source), kind.types, **bounds)  # from the stored text, as for its removal
     except TooMuchSearchedError as error:
         raise TooLargeError(f"the {kind.name} is too large to be searched: {error}") from error
     if has_more_entries(searched, MAX_ENTRIES):
@@ -164,7 +164,7 @@ def put(
 def read(
     connection: sqlite3.Connection, kind: DocumentKind, document_id: str, owner: str
 ) -> tuple[Document, Mapping[str, str]] | None:
-    """The document, if the owner may see it, and what is sealed of it."""
+    """The document, if the owner may see it, and its sealed members."""
     found = _find(connection, kind, document_id, owner)
     if found is None or found.is_gone:
         return None
@@ -176,7 +176,7 @@ def read(
 
 
 def page(connection: sqlite3.Connection, kind: DocumentKind, owner: str, after: str, limit: int) -> list[Document]:
-    """The documents that the owner may see, by id, from behind `after`."""
+    """The documents that the owner may see, in the order of their ids, after the id `after`."""
     found = [
         (document_id, _row(columns), public)
         for index, public, _ in _seen_indices(connection, kind, owner)
@@ -219,11 +219,11 @@ def delete(
 def search(
     connection: sqlite3.Connection, kind: DocumentKind, body: JsonObject, owner: str, now: float, rest: Rest
 ) -> JsonObject:
-    """The answer of `_search`, at `now`, over the owner's documents and the public ones. `rest` lets others work.
+    """The result of `_search`, at `now`, over the owner's documents and the public ones. `rest` lets others work.
 
     Raises:
         QueryError, MappingError, ToolError: as embedded_index.search_in.
-        StaleIndexError: they have to be indexed again before.
+        StaleIndexError: the documents must be indexed again first.
     """
     asked = parse_search_body(body)
     types, seen = kind.types, _seen_indices(connection, kind, owner)
@@ -295,7 +295,7 @@ def _document(
 
 
 def _place(document_id: str | bytes) -> tuple[bool, bytes]:
-    """Where SQLite sorts the id: text by its bytes, then what is no text."""
+    """A key that sorts ids as SQLite does: first text by its bytes, then ids that are stored as bytes."""
     return (False, document_id.encode()) if isinstance(document_id, str) else (True, document_id)
 
 
@@ -375,7 +375,7 @@ def _reindex(connection: sqlite3.Connection, kind: DocumentKind, index: int) -> 
 
 
 def _seen_indices(connection: sqlite3.Connection, kind: DocumentKind, owner: str) -> list[tuple[int, bool, str]]:
-    """The indices that the owner may search: whether each has the public documents, and how these are indexed."""
+    """The indices that the owner may search: the key of each, whether its documents are public, and its `searched`."""
     if not has_documents(connection):
         return []
     rows = connection.execute(
@@ -409,7 +409,7 @@ def _searched_by(kind: DocumentKind) -> str:
 
 
 def _searched_object(source: bytes, types: Mapping[str, FieldType]) -> SearchedObject:
-    """What is indexed of a stored document: nothing if a value no longer fits the type of its field."""
+    """The indexed values of a stored document: none if a value no longer fits the type of its field."""
     try:
         return searched_object(load_json(source), types)
     except MappingError:

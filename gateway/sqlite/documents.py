@@ -1,4 +1,4 @@
-"""The embedded store's documents: each promise of `DocumentStore` in terms of rows and commits.
+"""The embedded store's documents: keeps each promise of `DocumentStore` with rows and commits.
 
 Below: document_rows, access, key_file. Above: store. Values are encrypted on the writer thread.
 """
@@ -28,7 +28,7 @@ from gateway.sqlite.key_file import key_file, make_key, read_key
 
 
 class MasterKeys:
-    """The operator's keys, or else a key in a file beside the store, generated when it is first needed."""
+    """The operator's keys; without any, the key in a file beside the store, generated when it is first needed."""
 
     def __init__(self, given: Sequence[Secret]) -> None:
         self._given = [parse_key(key.reveal()) for key in given]
@@ -36,14 +36,14 @@ class MasterKeys:
         self.sealing = Sealing(self._given)
 
     def open(self, store: Path | None) -> None:
-        """Read the key file, if it exists. It blocks. `store`: the store's file, None for a store in memory."""
+        """Read the key file, if it exists. Blocks. `store`: the store's file, None for a store in memory."""
         self.sealing = Sealing(self._given)
         self._file = None if store is None else key_file(store)
         if self._file is not None and (key := read_key(self._file)) is not None:
             self.sealing.add(key)
 
     def ready_to_seal(self, connection: sqlite3.Connection) -> Sealing:
-        """Give the keys, after generating one if there is none. It blocks.
+        """The keys, after one was generated if there was none. Blocks.
 
         Raises:
             UnavailableError: documents were sealed with a key that is lost.

@@ -27,7 +27,7 @@ _AGAIN_SECONDS = 0.005  # an interrupt that comes before the statement has no ef
 
 @dataclass(frozen=True, slots=True)
 class ErasureTimes:
-    """How long after an erasure the log is emptied and the file is rebuilt, and how long the store must be idle first.
+    """When the log is emptied and when the file is rebuilt after an erasure, and how long the store must be idle first.
 
     Several erasures share one emptying, which flushes to the disk, and one rebuilding, which writes the whole file.
     "Idle" allows a few writes: each readiness check writes something.
@@ -47,8 +47,8 @@ Job: TypeAlias = Callable[[], Callable[[], None]]
 class Erasures:
     """The pending erasures of a file that has a log. Used on the event loop.
 
-    `lend` runs a job on the writer's thread and calls the function that the job returns on the loop; it is False while
-    the thread is busy.
+    `lend` runs a job on the writer's thread, and then, on the loop, the function that the job returns. It gives False
+    while the thread is busy.
     """
 
     def __init__(self, transactions: Transactions, lend: Callable[[Job], bool], times: ErasureTimes) -> None:
@@ -65,7 +65,7 @@ class Erasures:
         self._looking = self._loop.call_later(times.rebuild_seconds, self._look)
 
     def note(self) -> None:
-        """Something was deleted and must leave no trace in the files."""
+        """To be called when data was deleted that must leave no trace in the files."""
         if self._emptying is None:
             self._empty_in(self._times.empty_seconds)
         if not self._is_stale and not self._is_rebuilding:
@@ -73,12 +73,12 @@ class Erasures:
         self._is_stale = True
 
     def give_way(self) -> None:
-        """A write is waiting: interrupt the rebuilding."""
+        """Interrupt the rebuilding: a write is waiting."""
         if self._is_rebuilding and self._interrupting is None:
             self._interrupt()
 
     def rewritten(self) -> None:
-        """The whole file was rewritten: what was deleted is in the log at most."""
+        """To be called when the whole file was rewritten: only the log may still have deleted text."""
         self._looking.cancel()
         self._is_stale = False
         if self._emptying is None:

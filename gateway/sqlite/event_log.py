@@ -7,11 +7,11 @@ longer see its log; then its rows are deleted a slice at a time, so that no othe
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from gateway.events import Event, MediaGiven, ReasoningDelta, TextDelta
+from gateway.events import Event, MediaGiven, ReasoningDelta, TextDelta, count_of, sliced
 from gateway.messages import NO_DATA
 from gateway.records import decode_events, encode_events
 from gateway.sqlite.stored_bytes import discount_logs
@@ -23,7 +23,7 @@ EventRow: TypeAlias = tuple[int, int, int, bytes, float | None]
 SLICE_RUNS = 100
 SLICE_ROWS = 500
 
-# Several rows by one statement: each statement releases the GIL, and under load taking it again costs a wait.
+# How many rows one statement inserts: each statement releases the GIL, and under load taking it again costs a wait.
 _STATEMENT_ROWS = (64, 16, 4, 1)
 _INSERT = {
     count: "INSERT INTO events (run, first, last, records, at) VALUES " + ", ".join(["(?, ?, ?, ?, ?)"] * count)
@@ -39,7 +39,7 @@ _READ = """
 
 
 def insert_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
-    """Insert rows of runs whose keys are known."""
+    """Insert the rows; each begins with its run's key."""
     if len(rows) == 1:  # the usual case: only one run is writing
         connection.execute(_INSERT[1], rows[0])
         return
@@ -56,14 +56,14 @@ def read_events(connection: sqlite3.Connection, run: int, after: int, limit: int
     found: list[NumberedEvent] = []
     for event in _events(connection, run, after):
         found.append(event)
-        if len(found) >= limit:
+        if event.last >= max(after, 0) + limit:
             break
     return found
 
 
 def erase_words(connection: sqlite3.Connection, run: int, message_ids: frozenset[str]) -> None:
-    """Remove the text from these messages' deltas, and their media. The events keep their numbers; clients see none of
-    them any more.
+    """Remove the text from these messages' deltas, and their media. The events keep their numbers;
+    clients no longer see them.
     """
     for first, lines in connection.execute("SELECT first, records FROM events WHERE run = ?", (run,)).fetchall():
         events = list(decode_events(lines))
@@ -74,8 +74,8 @@ def erase_words(connection: sqlite3.Connection, run: int, message_ids: frozenset
 
 
 def _without_words(event: Event, message_ids: frozenset[str]) -> Event:
-    if isinstance(event, TextDelta | ReasoningDelta) and event.message_id in message_ids:
-        return replace(event, text="")
+    if isinstance(event, TextDelta | ReasoningDelta) and event.id in message_ids:
+        return event.changed(event.id, [""] * len(event.texts))
     if isinstance(event, MediaGiven) and event.message_id in message_ids:
         return replace(event, block=type(event.block)(NO_DATA))
     return event
@@ -87,8 +87,14 @@ def last_sequence(connection: sqlite3.Connection, run: int) -> int:
     return 0 if row is None else int(row[0])
 
 
+def read_whole(connection: sqlite3.Connection, run: int) -> tuple[list[NumberedEvent], int]:
+    """All events of a run, and how many bytes they take."""
+    rows = connection.execute(_READ, {"run": run, "after": 0}).fetchall()
+    return [*_numbered(rows, 0)], sum(len(lines) for _, lines, _ in rows)
+
+
 def forget_logs(connection: sqlite3.Connection, finished_before: float) -> int:
-    """Mark the logs of some runs that ended before then as deleted. Gives how many; 0 when none are left."""
+    """Mark as deleted the logs of some runs that ended before this time. Gives how many; 0 when none are left."""
     keys = connection.execute(
         "SELECT key FROM runs WHERE log_kept = 1 AND finished_at < ? AND status NOT IN ('queued', 'running')"
         " ORDER BY finished_at LIMIT ?",
@@ -115,7 +121,13 @@ def sweep_forgotten(connection: sqlite3.Connection) -> bool:
 
 
 def _events(connection: sqlite3.Connection, run: int, after: int) -> Iterator[NumberedEvent]:
-    for first, lines, at in connection.execute(_READ, {"run": run, "after": after}):
-        for sequence, event in enumerate(decode_events(lines), first):
-            if sequence > after:
-                yield NumberedEvent(sequence, event, at)
+    return _numbered(connection.execute(_READ, {"run": run, "after": after}), after)
+
+
+def _numbered(rows: Iterable[tuple[int, bytes, float | None]], after: int) -> Iterator[NumberedEvent]:
+    for first, lines, at in rows:
+        number = first
+        for event in decode_events(lines):
+            for unknown in sliced([event], after + 1 - number):
+                yield NumberedEvent(max(number, after + 1), unknown, at)
+            number += count_of((event,))

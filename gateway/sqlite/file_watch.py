@@ -1,7 +1,7 @@
-"""Notices that the store's file was removed or replaced under the process.
+"""Notices that the store's file was removed or replaced while the process uses it.
 
-Below: the standard library. Above: database, which has the open files; group_commit, which asks before it writes. What
-is written to a file without a name is lost when the process ends.
+Below: the standard library. Above: database, which has the open files; group_commit, which asks before it writes. Data
+that is written to a removed file is lost when the process ends.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class FileWatch:
     """The files that the process has open, by their devices and inodes. A look costs 3 us a file."""
 
     def __init__(self, paths: Sequence[Path], *, seconds: float = LOOK_SECONDS) -> None:
-        """The files stand at these paths now. `seconds` between two looks of `error_if_due`."""
+        """The files are at these paths now. `error_if_due` looks every `seconds`."""
         self._seconds = seconds
         self._places = [(path, _identity(path)) for path in paths]
         self._next = 0.0
 
     def check(self) -> None:
-        """Raises StoreError when one is not in its place any more; its cause names the file, for the log."""
+        """Raises StoreError when a file is no longer at its path; the error's cause names the file, for the log."""
         for path, identity in self._places:
             if _identity(path) != identity:
                 raise StoreError(
@@ -33,7 +33,7 @@ class FileWatch:
                 ) from OSError(errno.ENOENT, "it was removed or replaced", str(path))
 
     def error_if_due(self, now: float) -> StoreError | None:
-        """What `check` raises, if the last look was long ago or found something. `now`: seconds that never go back."""
+        """The error of `check`, which is called if the last look was long ago or failed. `now`: monotonic seconds."""
         if now < self._next:
             return None
         try:

@@ -55,7 +55,7 @@ _LOOP_PAGES = 256
 # too high (writes share pages), so each is corrected by the last error, at most by this factor.
 CHECKPOINT_PAGES = 1000
 _MOST_CORRECTION = 4
-# How long it waits between two tries while the file is held, at first and at most.
+# The time between two tries while the file is held, at first and at most.
 _FIRST_AGAIN_SECONDS = 0.001
 _LAST_AGAIN_SECONDS = 0.050
 _HELD = "the store is busy: another program holds its file"
@@ -132,7 +132,7 @@ class GroupCommit:
         makes_room: bool = False,
         patience: Patience = Patience.SHORT,
     ) -> Kept[Result]:
-        """Queue a write behind everything before it. `pages` and all after it as in Operation."""
+        """Queue a write after all earlier ones. `pages` and the options after it are Operation's."""
         operation = Operation(
             self._loop, work, on_kept, on_failed, pages=pages, long=long, makes_room=makes_room, patience=patience
         )
@@ -141,20 +141,20 @@ class GroupCommit:
         return operation.future
 
     def append(self, run: RunLog, first: int, records: EventRecords) -> Kept[None]:
-        """Queue events; `first` is the run's next number."""
+        """Queue events of the run; `first` is the number of the first one."""
         group = self._group or self._open_group()
         group.add(run, first, records)
         self._hurry()
         return group.future
 
     def erase(self) -> None:
-        """Something was deleted and must leave no trace in the files, see erasure."""
+        """To be called when data was deleted that must leave no trace in the files, see erasure."""
         if self._erasures is not None:
             self._erasures.note()
 
     def vacuum(self) -> asyncio.Future[float]:
-        """Rewrite the whole file as soon as the thread is free. Gives for how long nothing could be written, in
-        seconds; runs wait as long as it takes. The future fails with a StoreError if nothing was done.
+        """Rewrite the whole file as soon as the thread is free; runs wait until it is done. Gives for how many seconds
+        nothing could be written. The future fails with a StoreError if the file was not rewritten.
         """
         if self._vacuum is None:
             self._vacuum = self._loop.create_future()
@@ -167,7 +167,7 @@ class GroupCommit:
         return self._hold is not None and self._hold.refuses(Patience.SHORT, self._monotonic())
 
     def stop_waiting(self) -> None:
-        """From now on writes give up when the file is held."""
+        """From now on writes fail at once when the file is held."""
         self._hold_times = NO_TIME
         if self._hold is not None:
             self._hold.hurry()
@@ -175,7 +175,7 @@ class GroupCommit:
             self._interrupt(self._hold)
 
     async def close(self) -> None:
-        """Write what is queued, as far as the file is not held, and end the thread."""
+        """Commit the queued writes, unless the file is held, and end the thread."""
         self.stop_waiting()
         with suppress(StoreError):
             await asyncio.shield(self.submit(_nothing, long=True))
@@ -256,7 +256,7 @@ class GroupCommit:
     # --- while the file is held
 
     def _wait(self, batch: Batch, outcomes: list[Any]) -> None:
-        """Another program holds the file: what is left of the batch waits, before everything else."""
+        """Put the rest of the batch in front of all other writes: another program holds the file."""
         rest = batch[len(outcomes) :]
         self._log_pages -= sum([operation.pages for operation in rest])
         self._pending[:0] = rest
@@ -285,7 +285,7 @@ class GroupCommit:
             self._again = self._loop.call_later(waited, self._try_again, waited)
 
     def _give_up(self, hold: Hold) -> None:
-        """Fail the writes that do not wait any longer."""
+        """Fail the writes whose patience is at an end."""
         now = self._monotonic()
         if not hold.is_told and hold.refuses(Patience.SHORT, now):
             hold.is_told = True
@@ -303,7 +303,7 @@ class GroupCommit:
             operation.fail(hold.error())
 
     def _let_go(self) -> None:
-        """The file is held no more."""
+        """End the hold: the file is free."""
         hold, self._hold = self._hold, None
         if self._again is not None:
             self._again.cancel()
@@ -312,7 +312,7 @@ class GroupCommit:
             logger.info("the store's file is held no more", extra={"seconds": seconds})
 
     def _begin_vacuum(self, wanted: asyncio.Future[float]) -> bool:
-        """False: it cannot be done now, and `wanted` says why."""
+        """Whether the rewriting has begun; otherwise `wanted` gets the error that says why not."""
         self._vacuum = None
         if self._hold is not None or self._hold_times is NO_TIME:
             wanted.set_exception(StoreError(_ENDING) if self._hold is None else self._hold.error())
@@ -322,7 +322,7 @@ class GroupCommit:
         return True
 
     def _interrupt(self, hold: Hold) -> None:
-        """End the rewriting if nobody may wait for it."""
+        """End the rewriting if writes wait no longer."""
         if hold.is_own and self._hold_times is NO_TIME:
             self._transactions.connection.interrupt()
 
@@ -359,9 +359,7 @@ class GroupCommit:
     # --- the writer thread
 
     def _send(self, job: Callable[[], Callable[[], None]]) -> None:
-        """Give the thread a job, and the connection with it. The function that the job returns is called on the
-        loop.
-        """
+        """Give the thread a job and the connection. The function that the job returns is called on the loop."""
         self._with_thread = True
         self._turns.start()
         self._jobs.put(job)
@@ -410,7 +408,7 @@ class GroupCommit:
         return partial(self._vacuumed, wanted, begun, error)
 
     def _lend(self, job: Job) -> bool:
-        """Run a job on the thread if it may restart the log; False while the thread is busy."""
+        """Run a job, which may restart the log, on the thread; False while the thread is busy."""
         if self._with_thread:
             return False
         self._send(lambda: partial(self._after_loan, job()))

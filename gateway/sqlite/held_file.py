@@ -13,22 +13,22 @@ from gateway.errors import StoreError
 
 
 class BusyStoreError(StoreError):
-    """A write gave up, because the file is held."""
+    """A write gave up because the file is held."""
 
 
 class Patience(IntEnum):
     """How long a write waits for a file that is held."""
 
     NONE = 0  # not at all
-    SHORT = 1  # somebody waits for an answer
+    SHORT = 1  # a client waits for the response
     LONG = 2  # a run under way depends on it
 
 
 @dataclass(frozen=True, slots=True)
 class HoldTimes:
-    """After how long writes give up. The time counts from when the file was found held, not from when they came: so
-    what takes several writes does not wait again for each. The first is below the 5 seconds that Store promises, as the
-    file is tried at intervals.
+    """After how long writes give up, counted from when the file was found held, and not from when they came: so a
+    request with several writes does not wait again for each. `short_seconds` is below the 5 seconds that Store
+    promises, because the file is tried at intervals.
     """
 
     short_seconds: float = 4.5
@@ -40,18 +40,18 @@ NO_TIME = HoldTimes(0.0, 0.0)
 
 
 class Hold:
-    """The file has been held since `since`, in seconds of the caller's clock, as are all its times."""
+    """How long writes wait for a file that has been held since `since`. All times are seconds of the caller's clock."""
 
     def __init__(self, since: float, times: HoldTimes, message: str, *, is_own: bool = False) -> None:
-        """`is_own`: the store itself holds the file, and will let it go: runs wait for that as long as it takes."""
+        """`is_own`: the store itself holds the file and will release it: runs wait as long as that takes."""
         self.since = since
         self.is_own = is_own
-        self.is_told = False  # in the log
+        self.is_told = False  # whether the log says so
         self.message = message
         self._times = times
 
     def hurry(self) -> None:
-        """Nothing waits any longer."""
+        """From now on no write waits."""
         self._times = NO_TIME
 
     def refuses(self, patience: Patience, now: float) -> bool:

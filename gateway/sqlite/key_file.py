@@ -17,7 +17,7 @@ from gateway.sqlite.private_files import OWNER_ONLY, tighten
 
 
 def key_file(store: Path) -> Path:
-    """The file beside that of the store: `gateway.key` beside `gateway.db`."""
+    """The path of the key file: `gateway.key` beside the store `gateway.db`."""
     file = store.with_suffix(".key")
     return file if file != store else store.with_name(f"{store.name}.key")
 
@@ -44,7 +44,7 @@ def read_key(file: Path) -> bytes | None:
 
 
 def make_key(file: Path | None) -> bytes:
-    """A new key. It is on the disk when this returns; without a file it is only in memory.
+    """A new key, which is on the disk when this returns. Without a file it is only in memory.
 
     Raises:
         StoreError: the file cannot be written.
@@ -72,7 +72,7 @@ def make_key(file: Path | None) -> bytes:
 
 
 def _keep_name(folder: Path) -> None:
-    """Flush the folder's entries to the disk."""
+    """Flush the folder to the disk, so that the file keeps its name after a loss of power."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
 """Messages as rows, each stored once, however many versions and forks have it.
 
-Below: spans, document_rows, stored_bytes, row_values. Above: version_rows, tables and the store. Messages that are in
-no version any more are deleted a slice at a time, so that no run waits long for the writer.
+Below: spans, document_rows, stored_bytes, row_values. Above: version_rows, tables and the store. Messages that no
+version has any more are deleted a slice at a time, so that no run waits long for the writer.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from gateway.sqlite import document_rows, stored_bytes
 from gateway.sqlite.row_values import from_text
 from gateway.sqlite.spans import Span, decode_layout, gaps, plain
 
-# The owner of deleted threads until nobody has their messages any more: equal to no text.
+# The owner of deleted threads until no fork has their messages any more. Bytes are equal to no text.
 NOBODY = b""
 _SLICE_ROWS = 500
 _SLICE_BYTES = 1_000_000
 
-# Several rows by one statement, see event_log.
+# How many rows one statement inserts, see event_log.
 _STATEMENT_ROWS = (64, 16, 4, 1)
 _INSERT = {
     count: "INSERT INTO messages (thread, position, record, at) VALUES " + ", ".join(["(?, ?, ?, ?)"] * count)
     for count in _STATEMENT_ROWS
 }
-# What may have rows of a thread: its own versions and those of threads that were forked from it. A version that is
-# current has its spans in its thread's row.
+# The versions that may have rows of a thread: its own and those of threads that were forked from it. The current
+# version's spans are in its thread's row.
 _READERS = """
     WITH readers AS (
         SELECT key, message_count, spans FROM threads WHERE owner <> :nobody AND (key = :thread
@@ -47,7 +47,7 @@ def insert_messages(
     records: Sequence[bytes],
     times: Sequence[float | None],
 ) -> None:
-    """Give messages, which came at these times, rows from that position on."""
+    """Insert messages, which came at these times, as rows from this position on."""
     if len(records) == 1:  # as at nearly every run's begin
         connection.execute(_INSERT[1], (thread, position, records[0], times[0]))
         return
@@ -73,7 +73,7 @@ def read_records(connection: sqlite3.Connection, spans: Iterable[Span]) -> Gener
 
 
 def read_times(connection: sqlite3.Connection, spans: Iterable[Span]) -> Iterator[float | None]:
-    """When the messages of the spans came, in order; None: before that was kept."""
+    """When the messages of the spans came, in order; None: before times were stored."""
     for span in spans:
         rows = connection.execute(
             "SELECT at FROM messages WHERE thread = ? AND position >= ? AND position < ? ORDER BY position",
@@ -84,18 +84,20 @@ def read_times(connection: sqlite3.Connection, spans: Iterable[Span]) -> Iterato
 
 
 def let_go(connection: sqlite3.Connection, threads: Iterable[int]) -> None:
-    """Perhaps nobody has some of these threads' messages any more: `sweep` is to look."""
+    """Let `sweep` look for messages of these threads that no version has any more."""
     connection.executemany("INSERT OR IGNORE INTO loose_messages (thread) VALUES (?)", [(key,) for key in set(threads)])
 
 
 def sources_of(connection: sqlite3.Connection, thread: int) -> list[int]:
-    """The keys of the threads of whose rows this one's versions may have some: its own, and what it was forked from."""
+    """The keys of the threads whose rows this thread's versions may have: itself, and those that it was forked from."""
     rows = connection.execute("SELECT source FROM borrowed_messages WHERE thread = ?", (thread,))
     return [thread, *(source for (source,) in rows)]
 
 
 def sweep(connection: sqlite3.Connection) -> bool:
-    """Delete a slice of what nobody has, with the documents of deleted threads. Gives whether there may be more."""
+    """Delete a slice of the messages that no version has, and of deleted threads' documents and versions. Gives whether
+    there may be more.
+    """
     row = connection.execute(
         "SELECT thread, owner, counts_for FROM loose_messages JOIN threads ON key = thread LIMIT 1"
     ).fetchone()
@@ -119,7 +121,7 @@ def sweep(connection: sqlite3.Connection) -> bool:
 
 
 def _delete_version(connection: sqlite3.Connection, thread: int) -> bool:
-    """Delete a version of a deleted thread; False where there is none. Each may have a large state."""
+    """Delete one version of a deleted thread, as each may have a large state; False where there is none."""
     deleted = connection.execute(
         "DELETE FROM versions WHERE key = (SELECT key FROM versions WHERE thread = ? LIMIT 1)", (thread,)
     )

@@ -22,13 +22,21 @@ _COMPANIONS = ("-wal", "-shm", "-journal", ".lock", ".reserve")
 
 
 def make_private(database: Path) -> None:
-    """Create a database's file where there is none."""
+    """Create a database's file, if it does not exist."""
     with suppress(OSError):  # it exists; or it cannot be created, and SQLite will say so
         os.close(os.open(database, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, OWNER_ONLY))
 
 
+def bytes_on_disk(database: Path) -> int:
+    """The size of a database's file and its write-ahead log, which may have most of what was written last."""
+    size = database.stat().st_size
+    with suppress(FileNotFoundError):
+        size += database.with_name(f"{database.name}-wal").stat().st_size
+    return size
+
+
 def tighten(database: Path, companions: Sequence[str] = _COMPANIONS) -> None:
-    """Remove other users' permissions from a file of the gateway and from those beside it: by default, a database's.
+    """Remove other users' permissions from a file and its companions beside it, by default those of a database.
 
     A failure is only logged: a user who may not change a file's permissions may still use the file.
     """

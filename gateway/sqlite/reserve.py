@@ -33,7 +33,9 @@ class Reserve:
         self._path = database.with_name(f"{database.name}.reserve")
 
     def fill(self, released: int = 0) -> None:
-        """Take space, if there is enough; after a `release` take back what it gave, unless another program took it."""
+        """Reserve space, if the disk has enough. `released`: the bytes that `release` has freed, which are taken again
+        unless another program took them.
+        """
         with suppress(OSError):
             kept = self._path.stat().st_size if self._path.exists() else 0
             room = shutil.disk_usage(self._path.parent).free + kept
@@ -42,7 +44,7 @@ class Reserve:
                 wanted //= 2
 
     def release(self) -> int:
-        """Free the space; gives how many bytes it was."""
+        """Free the reserved space; gives how many bytes that were."""
         try:
             size = self._path.stat().st_size
             self._path.unlink()

@@ -14,7 +14,7 @@ Record = TypeVar("Record")
 
 
 def to_text(value: str) -> str | bytes:
-    """The text as SQLite takes it. Text with lone surrogates is not UTF-8 and is stored as bytes."""
+    """The text as it is stored: as bytes if it has lone surrogates, which UTF-8 does not allow."""
     if value.isascii():
         return value
     try:
@@ -38,7 +38,7 @@ def from_optional_text(value: str | bytes | None) -> str | None:
 
 
 def join_records(records: Iterable[object]) -> bytes:
-    """Records as bytes, a line each."""
+    """The records as bytes, one line for each."""
     return b"\n".join(map(encode_record, records))
 
 

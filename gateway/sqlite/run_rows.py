@@ -36,7 +36,7 @@ _UPDATE_RUN = (
     "UPDATE runs SET status = ?, started_at = ?, finished_at = ?, error_code = ?, error_message = ?, usage = ?,"
     " thread_version = ?, thread_length = ?, last_message_id = ? WHERE key = ?"
 )
-# Only if it has not ended and its log ends at this number.
+# Only if the run has not ended and its log ends at this number.
 _END_RUN = (
     f"{_UPDATE_RUN} AND id = ? AND status IN ('queued', 'running')"
     " AND ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) = ?"
@@ -47,7 +47,7 @@ _FIND_LOG = (
     "SELECT key, status, ifnull((SELECT last FROM events WHERE run = key ORDER BY first DESC LIMIT 1), 0) FROM runs"
     " WHERE owner = ? AND id = ?"
 )
-# Each part by an index of its own.
+# Each half of the union uses its own index.
 _WAITING_RUNS = (
     f"SELECT {_RUN_COLUMNS}, waiting_messages FROM runs WHERE key IN ("
     "SELECT key FROM runs WHERE log_kept = 1 AND finished_at IS NULL AND status = 'queued'"
@@ -61,14 +61,14 @@ _RUNS_OF_CLIENT = (
 _RUNS_OF_THREAD = (
     f"SELECT {_RUN_COLUMNS}, key FROM runs WHERE owner = ? AND thread_id = ? AND key < ? ORDER BY key DESC LIMIT ?"
 )
-# Of the runs with this beginning of their ids. The beginning is as long as an id or shorter.
+# Whether a run is the newest of those whose ids begin with the same `stem` characters. An id may be shorter.
 _IS_NEWEST = (
     "NOT EXISTS (SELECT 1 FROM runs AS later WHERE later.owner = runs.owner AND later.key > runs.key"
     " AND later.id >= substr(runs.id, 1, :stem) AND later.id < substr(runs.id, 1, :stem) || char(1114111)"
     " AND substr(later.id, 1, :stem) = substr(runs.id, 1, :stem) AND later.origin = runs.origin)"
 )
-# The same for all of an owner's runs at once: of two that are one piece of work, one has an id that is longer than its
-# beginning, and few have. To ask for each run takes twice the time.
+# The same for all of an owner's runs at once, which takes half the time of a look-up for each run. Of two runs that
+# share a beginning, one has an id that is longer than it, and few runs have such an id.
 _IS_NEWEST_OF_ALL = (
     "key NOT IN (SELECT min(runs.key, other.key) FROM runs JOIN runs AS other ON other.owner = runs.owner"
     " AND other.id >= substr(runs.id, 1, :stem) AND other.id < substr(runs.id, 1, :stem) || char(1114111)"
@@ -114,7 +114,7 @@ def read_run(connection: sqlite3.Connection, owner: str, run_id: str) -> RunReco
 
 
 def read_known_as(connection: sqlite3.Connection, owner: str, client_id: str, limit: int = -1) -> list[RunRecord]:
-    """The runs with this client's id for a run, newest first: all of them, or the first ones."""
+    """The runs that the client calls by this id, newest first: all of them, or the first `limit`."""
     ids = (to_text(owner), to_text(client_id))
     rows = connection.execute(_RUNS_OF_CLIENT, (*ids, *ids, limit)).fetchall()
     return [_run_record(row[:-1]) for row in rows]
@@ -123,7 +123,7 @@ def read_known_as(connection: sqlite3.Connection, owner: str, client_id: str, li
 def read_runs(
     connection: sqlite3.Connection, owner: str, thread_id: str, limit: int, before: int
 ) -> list[tuple[int, RunRecord]]:
-    """The thread's runs with their keys, newest first, from below the key `before`."""
+    """The thread's runs whose keys are below `before`, with their keys, newest first."""
     rows = connection.execute(_RUNS_OF_THREAD, (to_text(owner), to_text(thread_id), before, limit)).fetchall()
     return [(row[-1], _run_record(row[:-1])) for row in rows]
 
@@ -136,8 +136,8 @@ def find_runs(
     before: tuple[float, int] | None,
     total: int | None = None,
 ) -> tuple[list[tuple[int, RunRecord]], int]:
-    """The wanted runs with their keys behind the (time, key) of `before`, the one that changed last first: one more
-    than `limit`, if there is one. And how many there are in all, `total` where that is known.
+    """The wanted runs after the (time, key) of `before`, with their keys, the latest change first: one more than
+    `limit`, if there are so many. And the number of all wanted runs: `total`, if the caller gives it.
     """
     where, values = _wanted(owner, wanted)
     if before is not None:
@@ -159,8 +159,8 @@ def _count_runs(connection: sqlite3.Connection, owner: str, wanted: RunFilter) -
 
 
 def _wanted(owner: str, wanted: RunFilter, *, of_all: bool = False) -> tuple[str, dict[str, object]]:
-    """A condition for runs, with its values. `of_all`: it is asked for nearly all of the owner's."""
-    # The origin stands there as it is: a partial index is used only for a constant.
+    """The SQL condition for the wanted runs, with its values. `of_all`: nearly all the owner's runs are tested."""
+    # The origin is a constant, not a parameter: otherwise SQLite does not use the partial index.
     origin = "origin = '{}'".format(wanted.origin.replace("'", "''"))
     where = [f"owner = :owner AND {origin}"]
     values: dict[str, object] = {"owner": to_text(owner), "stem": wanted.stem}
@@ -183,7 +183,7 @@ def _wanted(owner: str, wanted: RunFilter, *, of_all: bool = False) -> tuple[str
 
 
 def _one_of(name: str, statuses: Collection[RunStatus], values: dict[str, object]) -> str:
-    """A condition for the status, whose values are put to the others."""
+    """The SQL condition that the status is one of these; its values are added to `values`."""
     named = {f"{name}{number}": status.value for number, status in enumerate(sorted(statuses))}
     values |= named
     return f"status IN ({', '.join(f':{each}' for each in named)})"
@@ -199,7 +199,7 @@ def read_unfinished_runs(connection: sqlite3.Connection) -> list[RunRecord]:
 
 
 def read_waiting_runs(connection: sqlite3.Connection) -> list[tuple[RunRecord, tuple[Message, ...]]]:
-    """Runs that wait, and those that have messages that wait, with these; the one that was queued first in front."""
+    """Runs that wait, or whose messages wait, with these messages; the one that was queued first is the first."""
     rows = connection.execute(_WAITING_RUNS).fetchall()
     return [(_run_record(row), _messages(messages)) for *row, messages in rows]
 
@@ -209,10 +209,10 @@ def _messages(lines: bytes | None) -> tuple[Message, ...]:
 
 
 def queue_run(connection: sqlite3.Connection, run: RunRecord, messages: Sequence[Message]) -> None:
-    """Insert a run that waits with these messages; or write the end of one that waited, whose messages stay.
+    """Insert a run that waits with these messages; or write the end of a run that waited, whose messages stay.
 
     Raises:
-        ConflictError: there is a run of this id, and it does not wait.
+        ConflictError: there is a run with this id that does not wait.
     """
     if run.status is not RunStatus.QUEUED:
         _insert_or_update(connection, run)
@@ -224,7 +224,7 @@ def queue_run(connection: sqlite3.Connection, run: RunRecord, messages: Sequence
 
 
 def forget_messages(connection: sqlite3.Connection, key: int) -> None:
-    """The run's messages wait no more."""
+    """Remove the run's waiting messages."""
     connection.execute("UPDATE runs SET waiting_messages = NULL WHERE key = ?", (key,))
 
 
@@ -264,13 +264,13 @@ def start_run(connection: sqlite3.Connection, run: RunRecord) -> int:
 
 
 def find_waiting(connection: sqlite3.Connection, owner: str, run_id: str) -> int | None:
-    """The key of a run that waits, or left the queue and has not begun."""
+    """The key of the run, if it waits, or has left the queue and has not begun."""
     row = connection.execute(_FIND_WAITING, (to_text(owner), to_text(run_id))).fetchone()
     return None if row is None else int(row[0])
 
 
 def _insert_or_update(connection: sqlite3.Connection, run: RunRecord) -> tuple[int, bool]:
-    """The key of a run that is new, or has waited, and which of these it is."""
+    """Insert the run, or update it if it waits. Gives its key, and whether it has waited."""
     try:
         return insert_run(connection, run), False
     except ConflictError:
@@ -282,10 +282,10 @@ def _insert_or_update(connection: sqlite3.Connection, run: RunRecord) -> tuple[i
 
 
 def delete_run(connection: sqlite3.Connection, owner: str, run_id: str) -> bool:
-    """Delete the run and strike its log (see event_log); False where there is no such run.
+    """Delete the run and mark its log as deleted (see event_log); False where there is no such run.
 
     Raises:
-        ConflictError: it has not ended.
+        ConflictError: the run has not ended.
     """
     found = find_run(connection, owner, run_id)
     if found is None:

@@ -42,7 +42,7 @@ _FIRST: Migration = (
         PRIMARY KEY (thread, position)
     ) WITHOUT ROWID
     """,
-    # A key is not used again while events of its deleted log are left, see run_rows.insert_run.
+    # A key is not used again while events of its deleted log remain, see run_rows.insert_run.
     """
     CREATE TABLE runs (
         key INTEGER PRIMARY KEY,
@@ -83,10 +83,10 @@ _FIRST: Migration = (
 # Signing secrets by purpose: they must outlive the process.
 _SECRETS: Migration = ("CREATE TABLE secrets (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID",)
 
-# What providers keep on their servers for a thread's conversations: JSON by agent; NULL: nothing.
+# The state that providers keep on their servers for a thread, by agent, as JSON; NULL: none.
 _MODEL_STATES: Migration = ("ALTER TABLE threads ADD COLUMN model_states BLOB",)
 
-# Deletions of deleted threads' data that are still due at providers.
+# Data of deleted threads that providers have yet to delete.
 _DUE_DELETIONS: Migration = (
     """
     CREATE TABLE due_deletions (
@@ -116,7 +116,7 @@ _REUSED_IDS: Migration = (
 _SITE = "substr(owner, 9, instr(substr(owner, 9), ':') - 1)"  # see owners.site_of
 _MESSAGES_SIZE = "ifnull((SELECT sum(length(record)) FROM messages WHERE thread = threads.key), 0)"
 
-# Bytes that visitors of websites have stored, by site, counted at each change. And visitors' threads by age.
+# The bytes that visitors of each website have stored, counted at each change; an index of visitors' threads by age.
 _VISITORS: Migration = (
     "CREATE TABLE stored_bytes (site TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE INDEX threads_of_visitors ON threads (updated_at) WHERE owner GLOB 'visitor:*'",
@@ -131,8 +131,8 @@ _VISITORS: Migration = (
     """,
 )
 
-# All interrupts by id, and whether they are open; their content is in the thread's row. A key is never used again:
-# cursors contain it.
+# All interrupts by id, and whether they are open; their content is in the thread's row. No key is used a second time,
+# because cursors contain keys.
 _APPROVALS: Migration = (
     """
     CREATE TABLE approvals (
@@ -147,7 +147,7 @@ _APPROVALS: Migration = (
     "CREATE INDEX approvals_that_wait ON approvals (key) WHERE waits = 1",
 )
 
-# What a run came with, and what its thread was when it ended.
+# The request of a run, and the version of its thread when the run ended.
 _REMEMBERED_REQUESTS: Migration = (
     "ALTER TABLE runs ADD COLUMN origin TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE runs ADD COLUMN request BLOB",  # JSON; NULL: nothing
@@ -156,10 +156,10 @@ _REMEMBERED_REQUESTS: Migration = (
     "ALTER TABLE runs ADD COLUMN last_message_id TEXT",
 )
 
-# When a row's events came, in Unix seconds; NULL: before this was kept.
+# When a row's events came, in Unix seconds; NULL: before times were stored.
 _EVENT_TIMES: Migration = ("ALTER TABLE events ADD COLUMN at REAL",)
 
-# What owners say of their threads, and which threads are to be deleted when.
+# The metadata that owners give their threads, whether these are hidden, and when they expire.
 _OWNERS_WORDS: Migration = (
     "ALTER TABLE threads ADD COLUMN metadata BLOB",  # JSON; NULL: none
     "ALTER TABLE threads ADD COLUMN hidden INTEGER NOT NULL DEFAULT 0",
@@ -167,7 +167,7 @@ _OWNERS_WORDS: Migration = (
     "CREATE INDEX threads_by_expiry ON threads (expires_at) WHERE expires_at IS NOT NULL",
 )
 
-# Versions of threads, see version_rows; and which rows of messages belong to none any more, see message_rows.
+# Versions of threads, see version_rows; and threads with messages that no version may have, see message_rows.
 _VERSIONS: Migration = (
     "ALTER TABLE threads ADD COLUMN version INTEGER NOT NULL DEFAULT 1",
     "ALTER TABLE threads ADD COLUMN last_version INTEGER NOT NULL DEFAULT 1",
@@ -195,7 +195,7 @@ _VERSIONS: Migration = (
         UNIQUE (thread, number)
     )
     """,
-    # Threads that were forked, and whose rows they may have.
+    # Threads that are forks (`thread`), and the threads whose rows they may have (`source`).
     """
     CREATE TABLE borrowed_messages (
         source INTEGER NOT NULL REFERENCES threads (key),
@@ -204,15 +204,15 @@ _VERSIONS: Migration = (
     ) WITHOUT ROWID
     """,
     "CREATE INDEX borrowed_messages_by_thread ON borrowed_messages (thread)",
-    # Threads some of whose rows may be nobody's.
+    # Threads with messages that perhaps no version has any more.
     "CREATE TABLE loose_messages (thread INTEGER PRIMARY KEY REFERENCES threads (key))",
     "INSERT INTO loose_messages SELECT key FROM threads WHERE owner = x''",
 )
 
-# What a thread belongs to; empty: nothing.
+# The collection of a thread; empty: none.
 _COLLECTIONS: Migration = ("ALTER TABLE threads ADD COLUMN collection TEXT NOT NULL DEFAULT ''",)
 
-# When a message came, in Unix seconds; NULL: before this was kept.
+# When a message came, in Unix seconds; NULL: before times were stored.
 _MESSAGE_TIMES: Migration = ("ALTER TABLE messages ADD COLUMN at REAL",)
 
 # Whether a thread waits for its client or for a person.
@@ -220,7 +220,7 @@ _PAUSED_THREADS: Migration = ("ALTER TABLE threads ADD COLUMN paused INTEGER NOT
 
 CHANGED_AT = "coalesce(finished_at, started_at, created_at)"
 
-# Runs of A2A, whose clients list them, the one that changed last first.
+# The runs of A2A by their last change: A2A's clients list the latest first.
 _LISTED_RUNS: Migration = (f"CREATE INDEX runs_of_a2a ON runs (owner, {CHANGED_AT}, key) WHERE origin = 'a2a'",)
 
 # The messages of a run that waits for its turn: a line each, see records. NULL: none, or it has begun.
@@ -229,8 +229,9 @@ _WAITING_MESSAGES: Migration = (
     "CREATE INDEX runs_with_messages ON runs (key) WHERE waiting_messages IS NOT NULL",
 )
 
-# Documents of messages that are still to be written, see collected_threads: from a number on, up to the one that
-# `message` has as text; or, by the number -1, of the message of that id, whose document is to go.
+# Late documents of messages, see collected_threads. Usually a row means: write the documents of the messages from
+# `number` up to the number in `message`, as text, without that one. With the number -1: delete the document of the
+# message with the id `message`.
 _LATE_DOCUMENTS: Migration = (
     """
     CREATE TABLE late_documents (
@@ -291,11 +292,11 @@ def _version(connection: sqlite3.Connection, known: int) -> int:
     return version
 
 
-# Documents by kind, and what they are found by (see embedded_index.entries). The documents of an owner are an index of
-# their own, the public ones of all owners another one. An object in a nested field has a hidden row: no id, but a path
-# and a parent. A row's number is its document's version, and never used again.
-# They are made for the first document: they take 70 kB, which a store without documents is spared. A migration that
-# changes them makes them before, where there are none.
+# Documents by kind, with their index entries (see embedded_index.entries). Each owner's documents have an index of
+# their own; the public ones of all owners share one. An object in a nested field has a hidden row: no id, but a path
+# and a parent. A row's number is its document's version, and is never used again.
+# The tables are created for the first document, because they take 70 kB. A migration that changes them creates them
+# first, where they do not exist.
 _DOCUMENTS: Migration = (
     """
     CREATE TABLE document_indices (
@@ -354,12 +355,12 @@ _DOCUMENTS: Migration = (
 
 
 def has_documents(connection: sqlite3.Connection) -> bool:
-    """Whether there are the tables of documents."""
+    """Whether the tables of documents exist."""
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'documents'").fetchone() is not None
 
 
 def make_documents(connection: sqlite3.Connection) -> None:
-    """Create the tables of documents if there are none."""
+    """Create the tables of documents, if they do not exist."""
     if not has_documents(connection):
         for statement in _DOCUMENTS:
             connection.execute(statement)

@@ -1,4 +1,4 @@
-"""Where a version's messages stand: spans of the rows of messages.
+"""Which rows hold a version's messages: spans of the rows of messages.
 
 Below: history, records. Above: message_rows, version_rows and tables. Each thread's messages get rows in the order in
 which they come, and no row moves. A version is a list of spans of such rows, also of other threads' where it was
@@ -23,15 +23,15 @@ class Span(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """All messages of a version. It shows those behind the first `hidden`."""
+    """All messages of a version. The first `hidden` of them are not shown."""
 
     hidden: int
     spans: tuple[Span, ...]
 
 
 class Written(NamedTuple):
-    """A version after a write: its layout, the numbers of the messages that get rows, and whether there were messages
-    before that it does not have any more.
+    """A version after a write: its layout, the numbers of the messages that need new rows, and whether it lost some of
+    its earlier messages.
     """
 
     layout: Layout
@@ -40,12 +40,12 @@ class Written(NamedTuple):
 
 
 def plain(thread: int, count: int) -> Layout:
-    """A thread's only version, as long as nothing of it was ever left out."""
+    """The layout of a thread that has one version and never lost or hid a message."""
     return Layout(0, (Span(thread, 0, count),))
 
 
 def total(spans: Iterable[Span]) -> int:
-    """How many messages they have."""
+    """How many messages the spans have."""
     return sum(span.length for span in spans)
 
 
@@ -61,8 +61,8 @@ def cut(spans: Iterable[Span], start: int, count: int) -> list[Span]:
     return found
 
 
-def behind(layout: Layout, start: int = 0) -> list[Span]:
-    """The spans of what a version shows, from number `start` on."""
+def shown_spans(layout: Layout, start: int = 0) -> list[Span]:
+    """The spans of the messages that a version shows, from number `start` on."""
     return cut(layout.spans, layout.hidden + start, total(layout.spans))
 
 
@@ -81,8 +81,8 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
 def rewritten(
     before: Layout, fresh: Span, length: int, keep: int, rewrite: Rewrite | None, *, in_new_version: bool
 ) -> Written:
-    """A version of `length` shown messages: the first `keep` as before and what stays by `rewrite`; all others get
-    rows from the beginning of `fresh` on, which is empty.
+    """A version that shows `length` messages. The first `keep` and those that `rewrite` lets stay keep their rows; all
+    others get rows from the beginning of the empty span `fresh` on.
     """
     shown = cut(before.spans, before.hidden, total(before.spans) - before.hidden)
     stays = () if rewrite is None else rewrite.stays
@@ -108,13 +108,13 @@ def encode_layout(layout: Layout) -> bytes:
 
 
 def decode_layout(data: bytes) -> Layout:
-    """What `encode_layout` wrote."""
+    """The layout that `encode_layout` wrote."""
     hidden, *numbers = load_json(data)
     return Layout(hidden, tuple(Span(*numbers[place : place + 3]) for place in range(0, len(numbers), 3)))
 
 
 def gaps(used: Iterable[tuple[int, int]]) -> list[tuple[int, int | None]]:
-    """The positions that none of these spans (first, length) has, as (from, until); the last goes on without end."""
+    """The gaps between these spans (first, length), as (from, until); the last one has no end."""
     found: list[tuple[int, int | None]] = []
     place = 0
     for first, count in sorted(used):

@@ -1,4 +1,4 @@
-"""The embedded store: each promise of `gateway.store.Store` in terms of rows and commits.
+"""The embedded store: keeps each promise of `gateway.store.Store` with rows and commits.
 
 Below: everything in this package. Writes are done in the order of the calls, the short ones on the event loop itself
 (group_commit says why and which). Reads have their own threads, except for two index look-ups per new run (`_are_new`).
@@ -36,7 +36,7 @@ from gateway.sqlite import (
 )
 from gateway.sqlite.access import StoreAccess
 from gateway.sqlite.address import Address
-from gateway.sqlite.collected_threads import CollectedThreads
+from gateway.sqlite.collected_threads import CollectedThreads, encoded_messages
 from gateway.sqlite.cursors import place_cursor, read_place, read_time, time_cursor
 from gateway.sqlite.documents import MasterKeys, SqliteDocuments
 from gateway.sqlite.erasure import USUAL_TIMES, ErasureTimes
@@ -67,12 +67,10 @@ Result = TypeVar("Result")
 
 # Above every event number and page size: SQLite takes integers of at most 63 bits.
 _LARGEST = 2**62
-# About what a new run needs at once: a store that passes its check can begin one.
-_PROBE_BYTES = 32 * 1024
 # About how many pages a run's begin or end changes besides its messages and events: its row, its thread's, indexes.
 _RUN_PAGES = 8
 
-# Of a store without a process around it.
+# For a store that is opened outside a gateway.
 _ALONE = StoreEnvironment(SystemClock(), Path())
 
 
@@ -173,19 +171,23 @@ class SqliteStore:
         return await self._read(lambda connection: tables.read_interrupts(connection, owner, thread_id))
 
     async def create_thread(self, thread: Thread, metadata: JsonObject) -> None:
+        encoded = await encoded_messages(thread.messages)
+
         def work(connection: sqlite3.Connection) -> KeptThread:
             if tables.find_thread(connection, thread.owner, thread.thread_id) is not None:
                 raise ConflictError(f"thread {thread.thread_id!r} exists already", code="thread_exists")
-            return self._collected.create_thread(connection, thread, metadata)
+            return self._collected.create_thread(connection, thread, metadata, encoded)
 
         await self._write_thread(thread, 0, work)
         await self._catch_up(thread.owner, thread.thread_id)
 
     async def write_thread(self, thread: Thread, *, keep: int, rewrite: Rewrite | None = None) -> None:
+        encoded = await encoded_messages(thread.messages[keep:])
+
         def work(connection: sqlite3.Connection) -> KeptThread:
             if tables.find_thread(connection, thread.owner, thread.thread_id) is None:
                 raise NotFoundError(f"there is no thread {thread.thread_id!r}", code="thread_not_found")
-            return self._collected.write_thread(connection, thread, keep, rewrite, replaces=True)
+            return self._collected.write_thread(connection, thread, keep, rewrite, replaces=True, encoded=encoded)
 
         kept = await self._write_thread(thread, keep, work)
         await self._catch_up(thread.owner, thread.thread_id)
@@ -376,7 +378,7 @@ class SqliteStore:
         return await self._read(lambda connection: run_rows.read_run(connection, owner, run_id))
 
     async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
-        # nearly always there is none or one, which a thread takes ten times as long to find
+        # Nearly always there is one run or none, and a thread takes ten times as long to find it.
         few = self._look(lambda connection: run_rows.read_known_as(connection, owner, client_id, limit=2))
         if few is not None and len(few) < 2:
             return few
@@ -399,8 +401,8 @@ class SqliteStore:
             partial(run_rows.find_runs, owner=owner, wanted=wanted, limit=limit, before=before, total=total)
         )
         items = tuple([run for _, run in rows[:limit]])
-        more = len(rows) > limit
-        return Page(items, time_cursor(b"o", items[-1].changed_at, rows[limit - 1][0]) if more else None), count
+        cursors = tuple([time_cursor(b"o", run.changed_at, key) for key, run in rows[:limit]])
+        return Page(items, cursors[-1] if len(rows) > limit else None, cursors), count
 
     async def delete_run(self, owner: str, run_id: str) -> bool:
         deleted = await self._write(lambda connection: run_rows.delete_run(connection, owner, run_id), makes_room=True)
@@ -431,6 +433,13 @@ class SqliteStore:
 
         return await self._read(work)
 
+    async def read_logs(
+        self, owner: str, run_ids: Sequence[str], *, limit: int, max_bytes: int
+    ) -> Mapping[str, list[NumberedEvent]]:
+        return await self._read(
+            lambda connection: run_logs.read_logs(connection, owner, run_ids, max(limit, 1), max_bytes)
+        )
+
     async def last_sequence(self, owner: str, run_id: str) -> int:
         def work(connection: sqlite3.Connection) -> int:
             key = run_logs.kept_log(connection, owner, run_id)
@@ -452,7 +461,7 @@ class SqliteStore:
             removed += forgotten
             await self._sweep()
         swept = await self._sweep()  # rows of a thread that was deleted just before a kill -9
-        while await self._write(self._collected.catch_up_any, long=True):  # as far as one was killed before
+        while await self._write(self._collected.catch_up_any, long=True):  # a killed process may have left some
             pass
         if removed or swept:
             self._access.erase()
@@ -463,7 +472,7 @@ class SqliteStore:
         return await self._write(lambda connection: tables.keep_secret(connection, name, fresh))
 
     async def _catch_up(self, owner: str, thread_id: str) -> None:
-        """Write the documents that a write of the thread has left for later, a slice at a time."""
+        """Write the thread's late documents, a slice at a time."""
         try:
             while self._collected.is_late(owner, thread_id):
                 await self._write(lambda connection: self._collected.catch_up(connection, owner, thread_id), long=True)
@@ -495,7 +504,7 @@ class SqliteStore:
         long: bool = False,
         makes_room: bool = False,
     ) -> Kept[Result]:
-        """A write after which a thread is not what it was."""
+        """A write that changes a thread: the cache drops it."""
 
         def changed(_: object = None) -> None:
             self._cache.changed(key)
@@ -503,7 +512,7 @@ class SqliteStore:
         return self._write(work, changed, changed, long=long, makes_room=makes_room)
 
     def _change(self, owner: str, thread_id: str, work: Callable[[sqlite3.Connection], Result]) -> Kept[Result]:
-        """A write after which a thread shows other messages, or is in another collection."""
+        """A write that changes the messages that a thread shows, or its collection."""
         return self._write_to(
             (owner, thread_id),
             lambda connection: self._collected.change(connection, owner, thread_id, partial(work, connection)),
@@ -564,13 +573,13 @@ class SqliteStore:
             self._cache.written(key, thread, keep, written.sizes, written.state_size)
 
     def _forget_runs(self, logs: set[RunLog]) -> None:
-        """Check the next events of these runs against the tables."""
+        """Drop what memory has of these runs' logs, so that their next events are checked against the tables."""
         for key in [key for key, log in self._runs.items() if log in logs]:
             del self._runs[key]
 
 
 def _message_pages(count: int) -> int:
-    """About how many pages so many messages take; most messages take a quarter of a page at most."""
+    """About how many pages `count` messages take; most messages take a quarter of a page at most."""
     return count // 4 + 1
 
 

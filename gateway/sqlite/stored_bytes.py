@@ -39,7 +39,7 @@ def count(connection: sqlite3.Connection, owner: str, more: int) -> None:
 
 
 def count_site(connection: sqlite3.Connection, site: str | None, more: int) -> None:
-    """Add `more` bytes to the site's. None: what is no visitor's."""
+    """Add `more` bytes to the site's. None: the data is no visitor's, and is not counted."""
     if more and site is not None:
         connection.execute(_ADD, {"site": site, "more": more})
 
@@ -51,7 +51,7 @@ def count_log(connection: sqlite3.Connection, owner: str, run: int) -> None:
 
 
 def discount_thread(connection: sqlite3.Connection, owner: str, thread: int) -> None:
-    """Call it before a thread is deleted with its logs. Its messages count until they are swept (see message_rows)."""
+    """To be called before a thread is deleted with its logs. `message_rows.sweep` discounts its messages later."""
     if site_of(owner) is not None:
         count(connection, owner, -connection.execute(_THREAD, (thread,)).fetchone()[0])
         if has_documents(connection):
@@ -59,7 +59,7 @@ def discount_thread(connection: sqlite3.Connection, owner: str, thread: int) -> 
 
 
 def discount_logs(connection: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """Call it before the logs of ended runs are deleted."""
+    """To be called before the logs of ended runs are deleted."""
     found = connection.execute(
         "SELECT owner, sum(length(records)) FROM runs JOIN events ON run = runs.key"
         f" WHERE runs.key IN ({', '.join('?' * len(runs))}) AND owner GLOB 'visitor:*' GROUP BY owner",

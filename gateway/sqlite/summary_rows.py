@@ -1,4 +1,4 @@
-"""What lists tell of threads, what their owners change of them, and which of them have expired.
+"""Reads the summaries of threads for lists, writes their owners' changes, and finds expired threads.
 
 Below: row_values, the contract's data. Above: the store. Every function takes a connection inside a transaction.
 """
@@ -32,7 +32,7 @@ def read_summaries(
 ) -> list[tuple[int, ThreadSummary]]:
     """Listed threads with their keys, newest first, after the (time, key) of `before`, without the first `skip`.
 
-    SQLite counts those along the index: 8 ms for 100,000.
+    SQLite counts the skipped ones along the index: 8 ms for 100,000.
     """
     where, values = ("", ()) if before is None else (" AND (updated_at, key) < (?, ?)", before)
     rows = connection.execute(
@@ -44,7 +44,7 @@ def read_summaries(
 
 
 def update_thread(connection: sqlite3.Connection, owner: str, thread_id: str, change: ThreadChange) -> bool:
-    """Make of the thread what the change says. False where there is no such thread."""
+    """Apply the change to the thread. False where there is no such thread."""
     row = connection.execute(
         "SELECT key, ifnull(length(metadata), 0) FROM threads WHERE owner = ? AND id = ?",
         (to_text(owner), to_text(thread_id)),
@@ -74,7 +74,7 @@ def update_thread(connection: sqlite3.Connection, owner: str, thread_id: str, ch
 
 
 def read_expired(connection: sqlite3.Connection, by: float, limit: int) -> list[tuple[str, str]]:
-    """Owners and ids of threads that expired before then, those that did first in front."""
+    """Owners and ids of threads that expired before the time `by`, the earliest first."""
     rows = connection.execute(
         f"SELECT owner, id FROM threads WHERE expires_at < ? AND {_EXPIRES_AT} < ? ORDER BY expires_at LIMIT ?",
         (by, by, limit),

@@ -31,7 +31,7 @@ from gateway.sqlite.row_values import (
     to_optional_text,
     to_text,
 )
-from gateway.sqlite.spans import Span, behind, cut, rewritten
+from gateway.sqlite.spans import Span, cut, rewritten, shown_spans
 from gateway.sqlite.version_rows import CurrentVersion
 from gateway.store import LEAST_LIFE_SECONDS, Approval, DueDeletion, Thread, VersionContent
 
@@ -39,7 +39,7 @@ _UPDATE_THREAD = (
     "UPDATE threads SET agent_id = ?, title = ?, updated_at = ?, message_count = ?, last_run_id = ?, interrupts = ?,"
     " state = ?, model_states = ?, listed = ?, hidden = ?, expires_at = ?, paused = ?, collection = ? WHERE key = ?"
 )
-# What each version has of its own, and what all versions of a thread have in common.
+# The columns that each version has of its own, and those that all versions of a thread share.
 _CONTENT = "agent_id, last_run_id, interrupts, state, model_states"
 _STATE = 3
 _OF_ALL_VERSIONS = "title, threads.created_at, updated_at, listed, hidden, expires_at, paused, last_version, collection"
@@ -56,7 +56,7 @@ _MESSAGES_BEHIND = "FROM messages WHERE thread = ? AND position >= ?"
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class KeptThread:
-    """What a thread became when it was written.
+    """A thread after a write.
 
     `title`, `created_at`, `listed`, `hidden`, `expires_at` and `collection` are the stored ones. `sizes` are the bytes
     of each message after the first `keep`, None where some of these were stored before; `state_size` those of its
@@ -112,7 +112,7 @@ def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> L
 
 
 def read_version(connection: sqlite3.Connection, owner: str, thread_id: str, number: int) -> VersionContent | None:
-    """A version with all of its messages."""
+    """A version with all of its messages, also those that it hides."""
     layout = version_rows.find_layout(connection, owner, thread_id, number)
     if layout is None:
         return None
@@ -120,7 +120,7 @@ def read_version(connection: sqlite3.Connection, owner: str, thread_id: str, num
         _VERSION_ROW, {"owner": to_text(owner), "id": to_text(thread_id), "number": number}
     ).fetchone()
     key, *content = row
-    spans = behind(layout)
+    spans = shown_spans(layout)
     shortened = version_rows.is_shortened(connection, key, number)
     thread = _thread(owner, thread_id, content, number, read_records(connection, spans), shortened=shortened)
     return VersionContent(thread, tuple(read_times(connection, spans)))
@@ -156,15 +156,21 @@ def _thread(
 
 
 def write_thread(
-    connection: sqlite3.Connection, thread: Thread, keep: int, rewrite: Rewrite | None = None
+    connection: sqlite3.Connection,
+    thread: Thread,
+    keep: int,
+    rewrite: Rewrite | None = None,
+    encoded: Sequence[bytes] | None = None,
 ) -> KeptThread:
-    """Write the thread. Its messages from `keep` on, but for those that stay by `rewrite`, are new. One whose version
-    is another than the stored one's becomes a version of its own beside that one.
+    """Write the thread. Its messages from `keep` on are new, except those that stay by `rewrite`. If the thread has
+    another version number than the stored one, the stored version is kept beside it.
 
-    A stored title and collection stay, and whether it is hidden or expires: that may have been changed during the run.
+    `encoded`: its messages from `keep` on, if they are encoded already.
+
+    The stored title, collection, `hidden` and time of expiry stay: they may have been changed during the run.
 
     Raises:
-        StoreError: fewer messages are stored than are to stay, or the version is one that there is already.
+        StoreError: fewer messages are stored than are to stay, or the new version exists already.
     """
     row = connection.execute(
         "SELECT key, title, created_at, message_count, ifnull(length(state), 0), interrupts <> x'', hidden, expires_at,"
@@ -204,14 +210,14 @@ def write_thread(
             before = _current_or_next_version(connection, thread, rewrite)
         connection.execute(_UPDATE_THREAD, (*fields, key))
     if before is None:
-        sizes, gone = _write_messages(connection, key, thread, keep, count, rewrite)
+        sizes, gone = _write_messages(connection, key, thread, keep, count, rewrite, encoded)
         has_lost = count > keep
     else:
-        (sizes, has_lost), gone = _write_spans(connection, before, thread, keep, rewrite), 0
+        (sizes, has_lost), gone = _write_spans(connection, before, thread, keep, rewrite, encoded), 0
     if had_interrupts or thread.interrupts:
         _write_approvals(connection, key, thread.interrupts)
     state_bytes = len(state or b"")
-    gone += state_size if version == thread.version else 0  # else the version before has it still
+    gone += state_size if version == thread.version else 0  # otherwise the earlier version still has the old state
     stored_bytes.count(connection, thread.owner, sum(sizes) + state_bytes - gone)
     known = sizes if before is None or rewrite is None or not rewrite.stays else None
     stored = (from_optional_text(title), created_at, listed, bool(hidden), expires_at, from_text(fields[-1]))
@@ -219,10 +225,16 @@ def write_thread(
 
 
 def _write_messages(
-    connection: sqlite3.Connection, key: int, thread: Thread, keep: int, count: int, rewrite: Rewrite | None
+    connection: sqlite3.Connection,
+    key: int,
+    thread: Thread,
+    keep: int,
+    count: int,
+    rewrite: Rewrite | None,
+    encoded: Sequence[bytes] | None,
 ) -> tuple[list[int], int]:
-    """The messages of a thread whose only version has its rows from the first on: sizes of the new rows, and the bytes
-    of those that were replaced.
+    """Write the messages of a thread whose only version has its rows from the first on. Gives the sizes of the new
+    rows, and the bytes of the replaced ones.
     """
     gone, messages = 0, thread.messages[keep:]
     times: list[float | None] = [thread.updated_at] * len(messages)
@@ -236,7 +248,7 @@ def _write_messages(
                 times[at - keep] = before[stored - keep]
         (gone,) = connection.execute(f"SELECT sum(length(record)) {_MESSAGES_BEHIND}", replaced).fetchone()
         connection.execute(f"DELETE {_MESSAGES_BEHIND}", replaced)
-    records = list(map(encode_message, messages))
+    records = list(map(encode_message, messages)) if encoded is None else encoded
     insert_messages(connection, key, keep, records, times)
     return list(map(len, records)), gone
 
@@ -244,7 +256,7 @@ def _write_messages(
 def _current_or_next_version(
     connection: sqlite3.Connection, thread: Thread, rewrite: Rewrite | None
 ) -> CurrentVersion | None:
-    """The stored thread's version; set aside, and followed by another one, where the thread has another number."""
+    """The stored thread's version. If `thread` has another number, the stored one is set aside and a new one begins."""
     before = version_rows.find_current(connection, thread.owner, thread.thread_id)
     if before is None or before.number == thread.version:
         return before
@@ -259,17 +271,25 @@ def _current_or_next_version(
 
 
 def _write_spans(
-    connection: sqlite3.Connection, before: CurrentVersion, thread: Thread, keep: int, rewrite: Rewrite | None
+    connection: sqlite3.Connection,
+    before: CurrentVersion,
+    thread: Thread,
+    keep: int,
+    rewrite: Rewrite | None,
+    encoded: Sequence[bytes] | None,
 ) -> tuple[list[int], bool]:
-    """The messages of a thread with versions: the sizes of those that are new, and KeptThread.has_lost."""
+    """Write the messages of a thread with versions. Gives the sizes of the new ones, and KeptThread.has_lost."""
     fresh = Span(before.thread, before.next_position, 0)
     is_new = thread.version != before.number
     written = rewritten(before.layout, fresh, len(thread.messages), keep, rewrite, in_new_version=is_new)
-    records = [encode_message(thread.messages[number]) for number in written.fresh]
+    if encoded is None:
+        records = [encode_message(thread.messages[number]) for number in written.fresh]
+    else:
+        records = [encoded[number - keep] for number in written.fresh]
     version_rows.write_layout(connection, before.thread, written.layout, before.next_position + len(records))
     times: dict[int, float | None] = dict.fromkeys(written.fresh, thread.updated_at)
     if rewrite is not None and rewrite.changes and not is_new:
-        came = list(read_times(connection, behind(before.layout)))
+        came = list(read_times(connection, shown_spans(before.layout)))
         times |= {at: came[stored] for at, stored in rewrite.changes}
     insert_messages(connection, before.thread, before.next_position, records, [times[place] for place in written.fresh])
     has_lost = written.has_lost and not is_new
@@ -280,10 +300,10 @@ def _write_spans(
 
 def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
     """Delete the thread with its versions and its runs; mark its messages (see message_rows) and its runs' logs (see
-    event_log) as deleted. False where there is no such thread. `due` is stored: the deletions that this makes due at
-    providers.
+    event_log) as deleted. False where there is no such thread. `due`, the deletions that providers must now do, is
+    stored.
 
-    However large the thread is, this changes a few pages: there may be no room for more.
+    However large the thread is, this changes only a few pages: the disk may have no room for more.
     """
     key = find_thread(connection, owner, thread_id)
     if key is None:
@@ -307,7 +327,7 @@ def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, du
 
 
 def select_version(connection: sqlite3.Connection, owner: str, thread_id: str, number: int) -> bool:
-    """Make that version of the thread the current one, with its open interrupts. False where there is none."""
+    """Make this version the thread's current one, with its open interrupts. False where there is no such version."""
     key = version_rows.bring_back(connection, owner, thread_id, number)
     if key is None:
         return False
@@ -318,7 +338,7 @@ def select_version(connection: sqlite3.Connection, owner: str, thread_id: str, n
 def delete_version(
     connection: sqlite3.Connection, owner: str, thread_id: str, number: int, due: Sequence[DueDeletion] = ()
 ) -> bool:
-    """As version_rows.delete_version, and store what is due at providers because of it."""
+    """As version_rows.delete_version; `due`, the deletions that providers must now do, is stored."""
     if not version_rows.delete_version(connection, owner, thread_id, number):
         return False
     _insert_due(connection, due)
@@ -328,11 +348,11 @@ def delete_version(
 def fork_thread(
     connection: sqlite3.Connection, owner: str, thread_id: str, fork: Thread, number: int | None = None, start: int = 0
 ) -> bool:
-    """Write a thread whose messages are those of a version of another thread from `start` on: of the current one, as
-    it is shown, without a number. False where there is no such thread or version.
+    """Write a thread whose messages are those of a version of another thread from `start` on. Without a number that is
+    the current version, as it is shown. False where there is no such thread or version.
 
     Raises:
-        ConflictError: they are not, or the fork's id is taken.
+        ConflictError: the version has other messages, or the fork's id is taken.
     """
     layout = version_rows.share(connection, owner, thread_id, fork, number, start)
     if layout is None:
@@ -359,7 +379,7 @@ def _insert_due(connection: sqlite3.Connection, due: Sequence[DueDeletion]) -> N
 
 
 def read_idle_visitors(connection: sqlite3.Connection, before: float, limit: int) -> list[tuple[str, str]]:
-    """Owners and ids of visitors' threads that were last updated before then, the oldest first."""
+    """Owners and ids of visitors' threads that were last updated before this time, the oldest first."""
     rows = connection.execute(
         "SELECT owner, id FROM threads WHERE owner GLOB 'visitor:*' AND updated_at < ? ORDER BY updated_at LIMIT ?",
         (before, limit),
@@ -376,8 +396,8 @@ def read_messages(
     version: int | None = None,
     max_bytes: int | None = None,
 ) -> tuple[list[Message], bool]:
-    """The messages of a version, of the current one without a number, in order from number `start`: `limit` of them,
-    or as many as have `max_bytes`; and whether there are more.
+    """The messages of a version (None: the current one) from number `start` on, in order: at most `limit` messages and
+    about `max_bytes`; and whether there are more.
     """
     layout = version_rows.find_layout(connection, owner, thread_id, version)
     if layout is None:
@@ -426,7 +446,7 @@ def _write_approvals(connection: sqlite3.Connection, thread: int, interrupts: It
 
 
 def read_approvals(connection: sqlite3.Connection, now: float, limit: int, after: int) -> list[tuple[int, Approval]]:
-    """Open ones that have not expired by `now`, with their keys, after the key `after`."""
+    """Open approvals that have not expired by `now`, with their keys, after the key `after`."""
     rows = connection.execute(
         "SELECT approvals.key, approvals.id, owner, threads.id, interrupts FROM approvals"
         " JOIN threads ON threads.key = thread"
@@ -450,11 +470,11 @@ def find_approval(connection: sqlite3.Connection, approval_id: str) -> tuple[str
     return None if row is None else (from_text(row[0]), from_text(row[1]))
 
 
-# --- what is to be deleted elsewhere
+# --- deletions that are due at providers
 
 
 def read_due_deletions(connection: sqlite3.Connection) -> list[DueDeletion]:
-    """Oldest first."""
+    """All due deletions, oldest first."""
     rows = connection.execute(
         "SELECT id, agent_id, holder, names, since, tries FROM due_deletions ORDER BY since, id"
     ).fetchall()
@@ -465,7 +485,7 @@ def read_due_deletions(connection: sqlite3.Connection) -> list[DueDeletion]:
 
 
 def update_deletion(connection: sqlite3.Connection, deletion: DueDeletion) -> None:
-    """Write its state; one without names is deleted."""
+    """Write the deletion's state, or delete it if it has no names left."""
     if deletion.names:
         connection.execute(
             "UPDATE due_deletions SET names = ?, tries = ? WHERE id = ?",
@@ -483,6 +503,6 @@ def _names(deletion: DueDeletion) -> bytes:
 
 
 def keep_secret(connection: sqlite3.Connection, name: str, fresh: bytes) -> bytes:
-    """The secret of that name; `fresh` is stored as it where there was none."""
+    """The secret of this name; if there is none yet, `fresh` is stored as the secret."""
     connection.execute("INSERT OR IGNORE INTO secrets (name, content) VALUES (?, ?)", (name, fresh))
     return bytes(connection.execute("SELECT content FROM secrets WHERE name = ?", (name,)).fetchone()[0])

@@ -1,4 +1,4 @@
-"""A cache of recently used threads, decoded, so that the next run of a long thread need not read it again.
+"""A cache of recently used threads, decoded, so that the next run of a long thread does not read it again.
 
 Below: the contract's data. Above: the store, which reports every write in the order of the commits. The cached threads
 are shared and immutable.
@@ -6,9 +6,9 @@ are shared and immutable.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TypeAlias
 
+from gateway.lru import LruCache
 from gateway.store import Thread
 
 Key: TypeAlias = tuple[str, str]
@@ -16,7 +16,7 @@ Key: TypeAlias = tuple[str, str]
 LIMIT_BYTES = 64 * 1024 * 1024
 # The Python objects of a decoded message, besides its text.
 _MESSAGE_BYTES = 1000
-# Threads that are known not to exist: a thread is looked up twice while its first run begins.
+# How many ids are remembered that no thread has: a thread is looked up twice while its first run begins.
 _MOST_ABSENT = 1000
 
 
@@ -33,7 +33,7 @@ class _Entry:
 
 
 class Loading:
-    """A read under way. It is void if the thread is written meanwhile: the read data may be older."""
+    """A read under way. It is void if the thread is written meanwhile: its data may be older than the write."""
 
     __slots__ = ("void",)
 
@@ -48,31 +48,27 @@ class ThreadCache:
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         self._limit = limit_bytes
-        self._size = 0
-        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._entries: LruCache[Key, _Entry] = LruCache(limit_bytes)
         self._loading: dict[Key, set[Loading]] = {}
-        self._absent: OrderedDict[Key, None] = OrderedDict()
+        self._absent: LruCache[Key, bool] = LruCache(_MOST_ABSENT)
 
     def get(self, key: Key) -> Thread | None:
         """The thread as of the last commit; None if it is not cached."""
         entry = self._entries.get(key)
-        if entry is None:
-            return None
-        self._entries.move_to_end(key)
-        return entry.thread
+        return None if entry is None else entry.thread
 
     def is_absent(self, key: Key) -> bool:
         """Whether there was no such thread when it was last read or written."""
         return key in self._absent
 
     def start_loading(self, key: Key) -> Loading:
-        """Call it before reading a thread; `finish_loading` or `give_up_loading` must follow."""
+        """To be called before a thread is read; `finish_loading` or `give_up_loading` must follow."""
         loading = Loading()
         self._loading.setdefault(key, set()).add(loading)
         return loading
 
     def finish_loading(self, key: Key, loading: Loading, thread: Thread | None, sizes: list[int], state: int) -> None:
-        """Cache what was read, unless the thread was written meanwhile; `thread` is None where there is none.
+        """Cache the thread that was read, unless it was written meanwhile; `thread` is None where there is none.
 
         `sizes` and `state` are the bytes of the stored messages and of the stored state.
         """
@@ -85,20 +81,18 @@ class ThreadCache:
         self.found_absent(key)
 
     def found_absent(self, key: Key) -> None:
-        """There is no such thread: the caller has just looked."""
-        self._absent[key] = None
-        if len(self._absent) > _MOST_ABSENT:
-            self._absent.popitem(last=False)
+        """To be called when the caller has just looked and found no such thread."""
+        self._absent.keep(key, True)
 
     def give_up_loading(self, key: Key, loading: Loading) -> None:
-        """The read failed."""
+        """To be called when the read failed."""
         waiting = self._loading[key]
         waiting.discard(loading)
         if not waiting:
             del self._loading[key]
 
     def written(self, key: Key, thread: Thread, keep: int, sizes: list[int], state: int) -> None:
-        """A commit replaced the thread; `sizes` are the bytes of its messages from `keep` on."""
+        """To be called when a commit replaced the thread; `sizes` are the bytes of its messages from `keep` on."""
         entry = self._pop(key)
         self._void_loading(key)
         if entry is None and keep > 0:  # the kept messages' sizes are not known; the next read brings them
@@ -111,26 +105,18 @@ class ThreadCache:
         self._put(key, _Entry(thread, sizes, total, state))
 
     def changed(self, key: Key) -> None:
-        """The thread was renamed or deleted, or a write failed and may have changed it."""
+        """To be called when the thread was renamed or deleted, or a write failed and may have changed it."""
         self._pop(key)
         self._void_loading(key)
 
     def _put(self, key: Key, entry: _Entry) -> None:
         self._pop(key)
-        if entry.size > self._limit:
-            return
-        self._entries[key] = entry
-        self._size += entry.size
-        while self._size > self._limit:
-            _, oldest = self._entries.popitem(last=False)
-            self._size -= oldest.size
+        if entry.size <= self._limit:
+            self._entries.keep(key, entry, entry.size)
 
     def _pop(self, key: Key) -> _Entry | None:
-        self._absent.pop(key, None)
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self._size -= entry.size
-        return entry
+        self._absent.drop(key)
+        return self._entries.drop(key)
 
     def _void_loading(self, key: Key) -> None:
         for loading in self._loading.get(key, ()):

@@ -21,14 +21,12 @@ logger = logging.getLogger(__name__)
 
 _SPARE_PAGES = 64  # beyond max_size_bytes: a deletion writes before it frees anything
 
-# It takes as much of the temporary directory, and the end of it, which gives way to nobody, about a second.
+# A rebuild takes as much of the temporary directory. Its end takes about a second and cannot be interrupted.
 LARGEST_REBUILD_BYTES = 256 * 1024 * 1024
 
 
 class HeldFileError(Exception):
-    """Another program is writing to the file. `outcomes` are those of the batch's first writes; the others were not
-    done.
-    """
+    """Another program is writing to the file. `outcomes` has the batch's first writes; the others were not done."""
 
     def __init__(self, outcomes: list[Any]) -> None:
         super().__init__()
@@ -45,10 +43,10 @@ class Transactions:
         connection.execute("PRAGMA busy_timeout = 0")
 
     def write(self, batch: list[Operation[Any]]) -> list[Any]:
-        """Do all of them. Gives a result or an exception for each.
+        """Do all writes of the batch. Gives a result or an exception for each.
 
         Raises:
-            HeldFileError: some would have to wait.
+            HeldFileError: some writes would have to wait.
         """
         try:
             self.connection.execute("BEGIN IMMEDIATE")
@@ -62,9 +60,9 @@ class Transactions:
         return outcomes
 
     def checkpoint(self) -> int:
-        """Move the write-ahead log into the file, and flush both to the disk. Gives the log's number of pages before.
+        """Move the write-ahead log into the file, and flush both to the disk. Gives how many pages the log had.
 
-        Pages stay in the log, and are not lost, when another program reads or there is no room.
+        Pages stay in the log, and are not lost, while another program reads or the disk has no room.
         """
         try:
             _, pages, _ = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
@@ -76,8 +74,8 @@ class Transactions:
         return int(pages)
 
     def empty_log(self) -> bool:
-        """As `checkpoint`, and truncate the log, so that it has no deleted text any more. False if another connection
-        is reading, or it failed; nothing is lost.
+        """As `checkpoint`, and truncate the log, which may have deleted text. False if another connection is reading,
+        or it failed; nothing is lost.
         """
         try:
             busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -87,10 +85,10 @@ class Transactions:
         return not busy
 
     def rebuild(self) -> bool:
-        """Rewrite the whole file. False if it was interrupted, or another program holds the file: the file is
+        """Rewrite the whole file. False if that was interrupted, or another program holds the file: the file is
         unchanged.
 
-        A file also stays unchanged when it is too large, or there is no room for a copy.
+        The file also stays unchanged when it is too large, or there is no room for a copy.
         """
         try:
             if self._value("page_count") * self._value("page_size") <= LARGEST_REBUILD_BYTES:
@@ -130,7 +128,7 @@ class Transactions:
         return outcomes
 
     def _write_with_reserve(self, batch: list[Operation[Any]], reserve: Reserve) -> list[Any]:
-        """On the writer's thread, so that no other write takes the released space."""
+        """Write the batch with the reserve's space, on the writer's thread, so that no other write takes that space."""
         try:
             most = self._value("max_page_count")
         except sqlite3.Error as error:
@@ -140,7 +138,7 @@ class Transactions:
         self._set(f"PRAGMA max_page_count = {most + _SPARE_PAGES}")
         outcomes: list[Any] = []
         try:
-            if self._log_bytes() <= released:  # else the file would take the space at the next checkpoint
+            if self._log_bytes() <= released:  # otherwise the file would take the space at the next checkpoint
                 self.empty_log()
                 outcomes = self.write(batch)
             if not outcomes or isinstance(outcomes[0], StoreFullError):
@@ -153,7 +151,7 @@ class Transactions:
         return outcomes
 
     def _write_without_overwriting(self, batch: list[Operation[Any]]) -> list[Any]:
-        """Overwriting deleted data needs as much log as there is to delete; without it little is needed."""
+        """Write the batch without overwriting deleted data, which would need as much log as the data is large."""
         self._set("PRAGMA secure_delete = OFF")
         try:
             outcomes = self.write(batch)
@@ -185,7 +183,7 @@ class Transactions:
     def _set(self, pragma: str) -> None:
         try:
             self.connection.execute(pragma)
-        except sqlite3.Error as error:  # any real problem also fails the transaction
+        except sqlite3.Error as error:  # a real problem makes the transaction fail, too
             logger.debug("a setting of the store's connection could not be changed", exc_info=error)
 
 

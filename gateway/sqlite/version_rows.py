@@ -1,8 +1,8 @@
 """The versions of threads as rows.
 
-Below: message_rows, spans. Above: tables and the store. A thread with one version has no row here. The version that is
-current has its content in the row of its thread, where runs read and write it; here it has its number and its past
-alone. The other versions have theirs here.
+Below: message_rows, spans. Above: tables and the store. A thread with one version has no row here. The current
+version's content is in the row of its thread, where runs read and write it; its row here has only its number and where
+it came from. The other versions have their content here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gateway.records import decode_message
 from gateway.sqlite import stored_bytes
 from gateway.sqlite.message_rows import let_go, read_records, read_times, sources_of
 from gateway.sqlite.row_values import from_optional_text, to_optional_text, to_text
-from gateway.sqlite.spans import Layout, Span, behind, cut, decode_layout, encode_layout, joined, plain, total
+from gateway.sqlite.spans import Layout, Span, cut, decode_layout, encode_layout, joined, plain, shown_spans, total
 from gateway.store import Thread, ThreadVersion
 
 _CONTENT = "agent_id, message_count, last_run_id, interrupts, state, model_states"
@@ -53,7 +53,7 @@ class CurrentVersion(NamedTuple):
 
 
 def find_current(connection: sqlite3.Connection, owner: str, thread_id: str) -> CurrentVersion | None:
-    """None where there is no such thread."""
+    """The thread's current version; None where there is no such thread."""
     row = connection.execute(
         "SELECT key, version, message_count, spans, next_position FROM threads WHERE owner = ? AND id = ?",
         (to_text(owner), to_text(thread_id)),
@@ -65,12 +65,12 @@ def find_current(connection: sqlite3.Connection, owner: str, thread_id: str) -> 
 
 
 def layout_of(thread: int, count: int, spans: bytes | None) -> Layout:
-    """A thread's layout by its row: one that has no `spans` has its own first `count` rows."""
+    """The layout in a thread's row: without `spans` its messages are its own first `count` rows."""
     return plain(thread, count) if spans is None else decode_layout(spans)
 
 
 def is_shortened(connection: sqlite3.Connection, thread: int, number: int) -> bool:
-    """Thread.shortened of that version."""
+    """`Thread.shortened` of this version."""
     row = connection.execute(
         "SELECT shortened FROM versions WHERE thread = ? AND number = ?", (thread, number)
     ).fetchone()
@@ -80,7 +80,7 @@ def is_shortened(connection: sqlite3.Connection, thread: int, number: int) -> bo
 def begin_version(
     connection: sqlite3.Connection, before: CurrentVersion, thread: Thread, from_message: str | None
 ) -> None:
-    """Set the current version aside, and note the one that `thread` now is; the caller writes its content."""
+    """Set the current version aside, and insert the row of `thread`'s new one; the caller writes its content."""
     _set_aside(connection, before)
     connection.execute(
         _BEGIN,
@@ -96,7 +96,7 @@ def begin_version(
 
 
 def write_layout(connection: sqlite3.Connection, thread: int, layout: Layout, next_position: int) -> None:
-    """The layout of the thread's current version, and where its next message goes."""
+    """Write the layout of the thread's current version, and the position of its next message."""
     connection.execute(
         "UPDATE threads SET spans = ?, next_position = ? WHERE key = ?",
         (encode_layout(layout), next_position, thread),
@@ -106,7 +106,7 @@ def write_layout(connection: sqlite3.Connection, thread: int, layout: Layout, ne
 def read_versions(
     connection: sqlite3.Connection, owner: str, thread_id: str, limit: int, after: int
 ) -> list[ThreadVersion]:
-    """By number, from behind `after`."""
+    """The thread's versions in the order of their numbers, after the number `after`."""
     row = connection.execute(
         "SELECT key, version, created_at, EXISTS (SELECT 1 FROM versions WHERE thread = threads.key) FROM threads"
         " WHERE owner = ? AND id = ?",
@@ -129,8 +129,8 @@ def read_versions(
 
 
 def find_layout(connection: sqlite3.Connection, owner: str, thread_id: str, number: int | None) -> Layout | None:
-    """Where the messages of a version are, of the current one without a number. A version that is named shows what it
-    hides, too.
+    """The layout of a version: without a number, of the current one. With a number, its hidden messages count as
+    shown.
     """
     current = find_current(connection, owner, thread_id)
     if current is None:
@@ -148,13 +148,13 @@ def find_layout(connection: sqlite3.Connection, owner: str, thread_id: str, numb
 def read_message_times(
     connection: sqlite3.Connection, owner: str, thread_id: str, start: int, count: int | None = None
 ) -> list[float | None]:
-    """When the messages of the current version came, `count` of them or all from number `start` on; see
+    """When the messages of the current version came, from number `start` on: `count` of them, or all. See
     message_rows.read_times.
     """
     layout = find_layout(connection, owner, thread_id, None)
     if layout is None:
         return []
-    spans = behind(layout, start) if count is None else cut(layout.spans, layout.hidden + start, count)
+    spans = shown_spans(layout, start) if count is None else cut(layout.spans, layout.hidden + start, count)
     return list(read_times(connection, spans))
 
 
@@ -172,7 +172,7 @@ def read_states(connection: sqlite3.Connection, owner: str, thread_id: str) -> d
 
 
 def bring_back(connection: sqlite3.Connection, owner: str, thread_id: str, number: int) -> int | None:
-    """Make the version the thread's current one; the thread's key. None where there is no such version."""
+    """Make the version the thread's current one. Gives the thread's key, None where there is no such version."""
     current = find_current(connection, owner, thread_id)
     if current is None or current.number == number:
         return None if current is None else current.thread
@@ -187,10 +187,10 @@ def bring_back(connection: sqlite3.Connection, owner: str, thread_id: str, numbe
 
 
 def delete_version(connection: sqlite3.Connection, owner: str, thread_id: str, number: int) -> bool:
-    """Delete a version; what only it has is swept later (see message_rows). False where there is no such version.
+    """Delete a version; `message_rows.sweep` deletes messages that only it has. False where there is no such version.
 
     Raises:
-        ConflictError: it is the current one.
+        ConflictError: the version is the current one.
     """
     current = find_current(connection, owner, thread_id)
     if current is None:
@@ -217,11 +217,11 @@ def delete_version(connection: sqlite3.Connection, owner: str, thread_id: str, n
 def share(
     connection: sqlite3.Connection, owner: str, thread_id: str, fork: Thread, number: int | None = None, start: int = 0
 ) -> Layout | None:
-    """The layout of a thread that begins with the fork's messages, which are those of a version of this one from
-    `start` on: as `find_layout` gives it. The caller writes the fork. None where there is no such thread or version.
+    """The layout of a fork: its messages are those of a version of this thread, as `find_layout` gives them, from
+    `start` on. The caller writes the fork. None where there is no such thread or version.
 
     Raises:
-        ConflictError: these are not its messages.
+        ConflictError: the version has other messages than the fork.
     """
     current = find_current(connection, owner, thread_id)
     layout = find_layout(connection, owner, thread_id, number)
@@ -238,7 +238,7 @@ def share(
 
 
 def borrow(connection: sqlite3.Connection, thread: int, spans: tuple[Span, ...]) -> None:
-    """Note whose rows a thread has."""
+    """Note the threads whose rows this thread has."""
     connection.executemany(
         "INSERT INTO borrowed_messages (source, thread) VALUES (?, ?)",
         [(source, thread) for source in {span.thread for span in spans}],

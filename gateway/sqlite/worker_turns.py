@@ -12,8 +12,7 @@ import asyncio
 import contextlib
 from queue import Empty, SimpleQueue
 
-# A job that is not done by then is late; most take 0.1 ms. (uvloop rounds to whole milliseconds and may shorten the
-# first.)
+# A job that takes longer is late; most take 0.1 ms. (uvloop rounds to whole milliseconds and may shorten the first.)
 LATE_SECONDS = 0.002
 # How long the loop then blocks at most, and how long it runs until it does so again: a hanging disk costs the loop a
 # third of its time, not all of it.
@@ -39,7 +38,7 @@ class WorkerTurns:
         self._bell: SimpleQueue[None] = SimpleQueue()
 
     def start(self) -> None:
-        """A job was given to a thread."""
+        """To be called when a job was given to a thread."""
         if not self._jobs and not self._bell.empty():  # a job that was settled before it finished left its signal here
             self._bell = SimpleQueue()
         self._jobs += 1
@@ -47,11 +46,11 @@ class WorkerTurns:
             self._timer = self._loop.call_later(self._late_seconds, self._stand_still)
 
     def finished(self) -> None:
-        """A job is done; its result goes to the loop next."""
+        """To be called when a job is done, before its result goes to the loop."""
         self._bell.put(None)
 
     def settle(self) -> None:
-        """The loop has the result."""
+        """To be called when the loop has the result."""
         self._jobs -= 1
         with contextlib.suppress(Empty):  # a job that was cancelled before it began never finished
             self._bell.get_nowait()

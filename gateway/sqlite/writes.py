@@ -1,4 +1,4 @@
-"""Writes that wait for a commit: what each does, who waits for it, and about how many pages it changes.
+"""Writes that wait for a commit: the work of each, its callers, and about how many pages it changes.
 
 Below: event_log, held_file. Above: group_commit, which commits them, and the store, which makes them.
 """
@@ -24,8 +24,8 @@ _ROW_PAGES = 2
 
 
 class Operation(Generic[Result]):
-    """One write. `work` runs inside a transaction, on the event loop or on the writer thread; perhaps twice, if the
-    first transaction fails. `patience`: how long it waits while the file is held.
+    """One write. `work` runs inside a transaction, on the event loop or on the writer thread, and again if that
+    transaction fails. `patience`: how long it waits while the file is held.
 
     `pages` is about how many pages it changes at most. `long`: it may take long, so the event loop does not run it.
     `makes_room` (implies `long`): it frees more than it takes, so it may use the reserve. `on_kept` and `on_failed` run
@@ -68,7 +68,7 @@ class Operation(Generic[Result]):
 
 
 class RunLog:
-    """A run under way as appends see it: its key in the tables, and the next event's number."""
+    """The log of a run under way: the run's key in the tables, and its next event's number."""
 
     __slots__ = ("key", "next", "thread_id")
 
@@ -126,5 +126,5 @@ def _insert(runs: Mapping[RunLog, _Row], connection: sqlite3.Connection) -> None
 
 
 def pages_of(rows: int, size: int) -> int:
-    """About how many pages so many rows change that have `size` bytes in all."""
+    """About how many pages change when `rows` rows with `size` bytes in all are written."""
     return rows * _ROW_PAGES + size // _PAGE_BYTES

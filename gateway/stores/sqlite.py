@@ -1,8 +1,8 @@
 """The embedded store: one SQLite file, one process, durable at every commit.
 
 URLs: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:` (gone with the process), each with an
-optional `?max_size_bytes=N`. To copy a live file: `sqlite3 gateway.db ".backup copy.db"`. Its inside is
-`gateway.sqlite`.
+optional `?max_size_bytes=N`. To copy a live file: `sqlite3 gateway.db ".backup copy.db"`. Below: `gateway.sqlite`, its
+inside.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from gateway.store import Store, StoreEnvironment, StoreType
 
 
 def open_sqlite(url: str, environment: StoreEnvironment) -> Store:
-    """The store behind a `sqlite:` URL, not opened yet.
+    """The store of a `sqlite:` URL, not opened yet.
 
     Raises:
-        ConfigurationError: the URL is not one.
+        ConfigurationError: the URL is not one of a SQLite store.
     """
     return SqliteStore(parse_address(url, environment.directory), environment)
 
 
 def sqlite_file(url: str, environment: StoreEnvironment) -> Path | None:
-    """The file that the URL names; None for a store in memory. Raises ConfigurationError: the URL is not one."""
+    """The file that the URL names; None for a store in memory. Raises ConfigurationError as `open_sqlite`."""
     path = parse_address(url, environment.directory).path
     return None if path is None else path.resolve()
 

@@ -32,7 +32,7 @@ def request_content(request: ModelRequest) -> Attributes:
 
 
 def response_content(messages: Iterable[Message], finish_reason: str) -> Attributes:
-    """The model's answer."""
+    """The model's response."""
     parts = [part for message in messages for part in _parts(message.content)]
     return {"gen_ai.output.messages": _json([{"role": "assistant", "parts": parts, "finish_reason": finish_reason}])}
 

@@ -21,7 +21,7 @@ _SHOWS_CONTENT = ("true", "span_only", "span_and_event")
 
 
 def open_tracer(environ: Mapping[str, str]) -> Tracer | None:
-    """A tracer that exports as the environment says; None if it says nothing, or nothing that is possible."""
+    """A tracer that exports as the environment says; None if it asks for no export, or for one that is not possible."""
     exporter = _exporter_name(environ)
     if exporter is None:
         return None

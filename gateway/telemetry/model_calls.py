@@ -14,7 +14,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from gateway.agent import ModelSettings
-from gateway.events import Events, ModelCallAccepted, ModelCallEnded, TextDelta, Usage, UsageReported
+from gateway.events import Events, ModelCallAccepted, ModelCallEnded, Usage, UsageReported
 from gateway.model import Model, ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest, StatefulModel
 from gateway.telemetry.content import request_content, response_content
 from gateway.traces import Attributes, Span, error_type
@@ -25,7 +25,7 @@ _PARAMETERS = ("frequency_penalty", "max_tokens", "presence_penalty", "seed", "t
 
 
 def traced_providers(providers: Mapping[str, ModelProvider]) -> Mapping[str, ModelProvider]:
-    """The same parts, whose models tell what they are asked."""
+    """The same providers, whose models have a span for each call."""
     return {name: replace(part, open=_Opening(part)) for name, part in providers.items()}
 
 
@@ -106,7 +106,7 @@ class TracedStatefulModel(TracedModel):
 
 
 class _Answer:
-    """What is seen of an answer as it passes. A batch of one delta, as nearly all are, costs a comparison."""
+    """Collects facts about a response as its events pass."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
@@ -119,8 +119,6 @@ class _Answer:
     def follow(self, events: Events) -> None:
         if self._transcript is not None:
             self._transcript.follow(events)
-        if len(events) == 1 and type(events[0]) is TextDelta and self._begun:
-            return
         if not self._begun:
             self._begun = True
             self._span.add({"gen_ai.response.time_to_first_chunk": time.perf_counter() - self._began})
@@ -133,7 +131,7 @@ class _Answer:
                 self._span.add({"gen_ai.response.id": event.response_id})
 
     def end(self, error: str = "") -> None:
-        """Tell how it ended. One that is left once it is whole has not failed."""
+        """End the span with the facts. A response whose reader leaves once it is whole has not failed."""
         span, ended = self._span, self._ended
         if self._usage is not None:
             span.add(usage_attributes(self._usage))
@@ -147,13 +145,13 @@ class _Answer:
 
 
 def vendor_of(provider: str) -> str:
-    """A model provider as the conventions call its vendor."""
+    """The conventions' name for the vendor of a model provider."""
     vendor = provider.partition("/")[0]
     return _VENDORS.get(vendor, vendor)
 
 
 def usage_attributes(usage: Usage) -> Attributes:
-    """Tokens as the conventions name them; what the provider did not say is left out."""
+    """Token counts under the conventions' names, without those that the provider did not report."""
     counts = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,

@@ -29,7 +29,7 @@ def open_provider(exporter: str, *, shows_content: bool) -> Tracer:
     a thread of its own.
 
     Raises:
-        ValueError: a variable of OpenTelemetry has a value that it does not take.
+        ValueError: a variable of OpenTelemetry has an invalid value.
     """
     resource = Resource.create({"service.version": __version__})
     if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):

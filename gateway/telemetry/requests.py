@@ -23,7 +23,9 @@ _LONGEST_PATH = 500
 
 
 class TracedRequests:
-    """An ASGI application around another. Its span ends with the answer, that of the run it began with the run."""
+    """An ASGI application around another. A request's span ends with its answer, the span of a run that it began with
+    the run.
+    """
 
     def __init__(self, app: Asgi, tracer: Tracer, quiet_paths: Collection[str]) -> None:
         """`quiet_paths` have no spans: probes ask for them every few seconds."""

@@ -18,7 +18,7 @@ from gateway.traces import Attributes, Span, error_type
 
 
 def traced_tool_types(types: Mapping[str, ToolType]) -> Mapping[str, ToolType]:
-    """The same parts, whose tools tell how they are called."""
+    """The same tool types, whose tools have a span for each call."""
     return {name: replace(part, open=_Opening(part)) for name, part in types.items()}
 
 

@@ -1,4 +1,4 @@
-"""Retries a model call, or asks a fallback model, if a try failed before anything of its answer was seen.
+"""Retries a model call, or asks a fallback model, if a try fails before anything of its response was seen.
 
 Above: the loops. Below: model, clock, errors. A failure after the first visible event is raised: asking again would say
 everything twice.
@@ -31,7 +31,7 @@ WAITING: Final = "agui_gateway.waiting"
 """Tells viewers that a try failed, with its code, and in how many seconds the next one follows."""
 
 Shorten: TypeAlias = Callable[[Model, ModelRequest], Awaitable[tuple[ModelRequest, Usage | None] | None]]
-"""A shorter request in place of one that was too long, with the usage of making it; None if it cannot be shortened."""
+"""Makes a request that is too long shorter; gives it with the tokens that this used, or None if it cannot."""
 
 
 def stream_with_retries(
@@ -45,18 +45,19 @@ def stream_with_retries(
     fallback: Fallback = NO_FALLBACK,
     shorten: Shorten | None = None,
 ) -> TriedStream:
-    """`model.stream(request)`, tried at most `attempts` times in all; then each model of `fallback` the same way.
+    """The response of `model`, which is tried at most `attempts` times in all; then each model of `fallback` the same
+    way.
 
     A model whose circuit is open comes after all the others, and is tried once.
 
     The usage of a failed try is added to the usage of a later one. A request that is too long for the model is given to
-    `shorten`, at most twice per model, before that counts as a failure. A fallback model's answer begins with its
+    `shorten`, at most twice per model, before that counts as a failure. A fallback model's response begins with its
     ModelCallStarted, after the usage of the models before it. If a provider asks for a longer wait than
-    LONGEST_WAIT_SECONDS and another model is left, that one is asked at once. A Custom event announces waits that a
-    person would notice. `jitter` gives numbers from 0 to 1.
+    LONGEST_WAIT_SECONDS and another model is left, the other one is asked at once. A Custom event announces waits that
+    a person would notice. `jitter` gives numbers from 0 to 1.
 
     Raises:
-        ModelError: the last model's last one, one that a retry cannot help, or any after the first visible event.
+        ModelError: the last model's last failure, one that no retry can help, or any after the first visible event.
     """
     first = Alternative(model, request.parameters, fallback.circuit)
     tries = _Tries(first, request, clock, attempts, jitter, on_retry, fallback.others, shorten)
@@ -66,8 +67,8 @@ def stream_with_retries(
 class TriedStream:
     """The model's events: an asynchronous iterator of batches, to be closed with `aclose`.
 
-    Once an answer can be neither retried nor changed, the iterator yields the model's own batches: another generator in
-    between would cost each batch two switches.
+    Once a response can be neither retried nor changed, the iterator yields the model's own batches: another generator
+    in between would cost each batch two switches.
     """
 
     def __init__(self, tries: _Tries, clock: Clock) -> None:
@@ -83,7 +84,7 @@ class TriedStream:
         return self._next()
 
     async def aclose(self) -> None:
-        """End it, and the model's stream with it."""
+        """Close this iterator and the model's stream."""
         await self._trying.aclose()
 
     async def _try_all(self) -> AsyncGenerator[Events]:
@@ -119,7 +120,7 @@ class TriedStream:
 
 
 class _Tries:
-    """Which model is asked with which request after each failed try."""
+    """Chooses the model and the request of the next try after each failed one."""
 
     def __init__(
         self,
@@ -156,13 +157,13 @@ class _Tries:
             self._fall_back()
 
     def answered(self) -> None:
-        """The first visible event of an answer came."""
+        """Note that the first visible event of a response came."""
         if self._circuit is not None:
             self._circuit.answered()
 
     @property
     def unchanged(self) -> bool:
-        """Whether the answer's events pass unchanged: no usage of failed tries, and no fallback model."""
+        """Whether the response's events pass unchanged: there is no usage of failed tries, and no fallback model."""
         return self.spent is None and not self._opening
 
     def complete(self, events: Events) -> Events:

@@ -71,7 +71,7 @@ class Circuit:
         return True
 
     def failed(self, kind: ModelErrorKind, now: float) -> None:
-        """A try failed before anything of an answer was seen."""
+        """Note a try that failed before anything of its response was seen."""
         if kind not in _DOWN:
             if kind is not ModelErrorKind.PROTOCOL:  # a protocol error may come from any host on the way
                 self.answered()
@@ -85,7 +85,7 @@ class Circuit:
             self._turn(logging.WARNING, "a model is down, and is skipped if another can be asked", is_open=True)
 
     def answered(self) -> None:
-        """The model answered."""
+        """Note that the model responded."""
         self._failures = 0
         if self._rests_until is not None:
             self._rests_until = None

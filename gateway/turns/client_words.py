@@ -1,9 +1,9 @@
 """The client's own words (instructions, context, state), shown to the model without the operator's authority.
 
-Below: loop. Above: the loops. `agent.ClientInstructions` decides whether they are shown so. They are a block in front
-of the user's last message, made for one request: no thread, snapshot or digest of a conversation contains it. If a
-provider's server keeps the conversation, it has the blocks of earlier requests, and a new block is sent only when the
-words have changed.
+Below: loop. Above: the loops. `agent.ClientInstructions` decides whether they are shown so. They are a block before the
+user's last message, made for one request: no thread, snapshot or digest of a conversation contains it. If a provider's
+server keeps the conversation, it has the blocks of earlier requests, and a new block is sent only when the words have
+changed.
 """
 
 from __future__ import annotations
@@ -34,20 +34,18 @@ _NOTHING_LEFT = _OPENING + "{sender}: what it sent before does not hold any more
 
 @dataclass(frozen=True, slots=True)
 class ClientWords:
-    """The client's words of one request; empty where there are none. `sender` is how the model is told who sent
-    them.
-    """
+    """The client's words of one request; empty where there are none. `sender` tells the model who sent them."""
 
     sender: str = ""
     text: str = ""
 
     @property
     def digest(self) -> str:
-        """Identifies the words, to see whether a conversation has them already; empty for none."""
+        """Identifies the words, to find out whether a conversation has them already; empty if there are no words."""
         return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest() if self.text else ""
 
     def before_last(self, view: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The view with the words in front of the user's last message; in front of everything if there is none."""
+        """The view with the words before the user's last message, or before everything if there is no such message."""
         if not self.text:
             return view
         return _before_last(view, self.text) or (_message(self.text), *view)
@@ -67,7 +65,7 @@ _NO_WORDS_OF_APPLICATION = ClientWords("the application that the user uses")
 
 
 def client_words(context: LoopContext, voice: ClientVoice) -> ClientWords:
-    """The client's words for the next model call, as ClientInstructions.voice has them shown."""
+    """The client's words for the next model call, in the form that ClientInstructions.voice asks for."""
     nothing = _NO_WORDS_OF_WEBSITE if is_visitors(context.owner) else _NO_WORDS_OF_APPLICATION
     said: JsonObject = {}
     if voice == "user":
@@ -94,12 +92,12 @@ def own_messages(context: LoopContext, voice: ClientVoice) -> tuple[Message, ...
 
 
 def is_client_words(text: str) -> bool:
-    """Whether a text is such a block; for models that are no language models and must find the user's words."""
+    """Whether a text is a block of the client's words. Models that only match words ask this to find the user's."""
     return text.startswith(_OPENING)
 
 
 def _before_last(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
-    """The messages with the text in front of the last user message; nothing where there is none."""
+    """The messages with the text before the last user message's; empty if no message is a user's."""
     for place in reversed(range(len(messages))):
         if (message := messages[place]).role == "user":
             introduced = replace(message, content=(TextBlock(text), *message.content))

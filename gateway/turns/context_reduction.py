@@ -52,10 +52,10 @@ class ShortenedHistory:
         self._fits = fits
         self._thread = thread
         self._view: tuple[Message, ...] = ()
-        self._cut_turn = ""  # the turn whose request has its results cut
+        self._cut_turn = ""  # the turn_id of the request whose tool results are cut
 
     def shown(self, view: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The view within the configured limits, shortened as it fitted before."""
+        """The view within the configured limits, shortened in the way that fitted before."""
         if self._limits != NO_LIMITS:
             view = limited(view, self._limits)
         self._view = view
@@ -68,7 +68,7 @@ class ShortenedHistory:
         return view
 
     async def shorten(self, model: Model, request: ModelRequest) -> tuple[ModelRequest, Usage | None] | None:
-        """The request again, shorter: see attempts.Shorten."""
+        """A shorter request, see attempts.Shorten."""
         fit = self._fits.get(self._thread) or Fit()
         cut = trimmed(request.messages)
         if cut is not None:
@@ -131,8 +131,8 @@ async def _summary(model: Model, request: ModelRequest, older: Sequence[Message]
             async for events in batches:
                 for event in events:
                     if isinstance(event, TextDelta):
-                        said.append(event.text)
-                        if (room := room - len(event.text)) < 0:
+                        said.append(text := event.text)
+                        if (room := room - len(text)) < 0:
                             logger.warning("a summary has no end", extra={"model": model.model_id})
                             return "", usage
                     elif isinstance(event, UsageReported):

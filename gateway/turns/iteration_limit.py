@@ -1,4 +1,4 @@
-"""What becomes of a run that has used up `max_iteration` without an answer (see agent.Budgets.on_max_iteration).
+"""Ends or sums up a run that has used up `max_iteration` without an answer (see agent.Budgets.on_max_iteration).
 
 Below: agent, events, transcript, tool_turn. Above: the loops. A run that does not get there pays nothing for it.
 """
@@ -28,7 +28,7 @@ from gateway.turns.tool_turn import calls_of
 
 NAME = "max_iteration"
 STOPPED = Incomplete(StopReason.MAX_ITERATIONS, NAME)
-"""How a run under `stop` ends."""
+"""The outcome of a run under `stop`."""
 
 _NO_ANSWER = "Agent reached maximum iterations ({most}) without completing the task"
 _NOT_RUN = "This call was not run: the run reached its limit max_iteration."
@@ -41,15 +41,16 @@ def most_model_calls(budgets: Budgets) -> int:
 
 
 def ends_before_tools(budgets: Budgets, model_calls: int) -> bool:
-    """Whether no iteration is left for the tools that the last of so many model calls calls."""
+    """Whether no iteration is left for the tools that the model calls in call number `model_calls` of the model."""
     odd = budgets.max_iteration % 2 == 1
     return odd and budgets.on_max_iteration == "summarize" and model_calls == most_model_calls(budgets)
 
 
 class Summary:
-    """The answer of a run under `summarize`: the model's summary of the steps so far, behind a sentence that says so.
+    """The last response of a run under `summarize`: a sentence about the limit, then the model's summary of the steps
+    so far.
 
-    `head` is that sentence, `instruction` what the model is told.
+    `head` is that sentence; `instruction` asks the model for the summary.
     """
 
     instruction = (
@@ -69,13 +70,13 @@ class Summary:
         for place, event in enumerate(batch):
             if type(event) is TextDelta:
                 self._is_begun = True
-                return [*batch[:place], TextDelta(event.message_id, self.head), *batch[place:]]
+                return [*batch[:place], TextDelta(event.id, self.head), *batch[place:]]
         return batch
 
     def instead(self, transcript: Transcript, turn_id: str, provider: str, model: str) -> Events:
-        """What is said where the summary of that turn failed: the last thought of the run, if it had any.
+        """The events of a response in place of the failed summary: the last thought of the run, if it had any.
 
-        It is a turn of its own, because the failed one stays incomplete.
+        `turn_id` is the failed response's. This one has an id of its own, because the failed one stays incomplete.
         """
         messages = transcript.messages
         thought = _last_text(message for message in messages if message.turn_id != turn_id)
@@ -97,7 +98,7 @@ def _last_text(messages: Iterable[Message]) -> str:
 
 
 def _closing(transcript: Transcript, turn: Sequence[Message]) -> Events:
-    """The end of all that a failed turn left open; its calls get an error as result."""
+    """The events that end everything a failed response left open; its calls get an error as result."""
     answered = answered_calls(turn)
     still_open = transcript.open_items()
     events: Events = [TextEnded(text.message_id) for text in still_open.texts]

@@ -1,9 +1,9 @@
-"""Continues a model call that its provider went on with after the gateway's process ended: finds the new events.
+"""Finds the new events of a model call that its provider continued after the gateway's process had ended.
 
 Below: events, messages. Above: the loop, which continues the run; recovery, which finds such runs. Pure.
 
-The provider sends the answer again from its beginning. The part that the run's log has must come again with the same
-ids; only what follows is new. A provider may split the text into other deltas than before, so texts are compared, not
+The provider sends the response again from its beginning. The part that the run's log has must come again with the same
+ids; only the rest is new. A provider may split the text into other deltas than before, so texts are compared, not
 events.
 """
 
@@ -15,6 +15,7 @@ from typing import Any, cast
 from gateway.agent import AgentInput, ContextEntry
 from gateway.errors import GatewayError
 from gateway.events import (
+    Deltas,
     Event,
     Events,
     MediaGiven,
@@ -34,26 +35,23 @@ from gateway.events import (
 )
 from gateway.loop import ResumedRun
 from gateway.messages import JsonObject, ToolSpec
+from gateway.options.run_options import options_record, stored_options
 from gateway.traces import Span
-from gateway.wishes.run_wishes import stored_wishes, wishes_record
 
 _STARTED = (TextStarted, ReasoningStarted, ToolCallStarted)
 _ENDED = (TextEnded, ReasoningEnded, ToolCallEnded)
-_DELTAS = (TextDelta, ReasoningDelta, ToolCallDelta)
 
 RESTARTED = "the server was restarted while this run was under way"
 
 
 class AnswerDiffersError(GatewayError):
-    """The repeated answer differs from the logged one, so nothing can be added to it."""
+    """The repeated response differs from the logged one, so nothing can be added to the log."""
 
     default_code = "server_restarted"
 
 
 def open_call(events: Sequence[Event]) -> ResumedRun | None:
-    """The model call in the middle of which a run's log ends; None if there is none that another process can
-    continue.
-    """
+    """The model call that a run's log leaves unfinished; None if there is none that another process can continue."""
     for place in range(len(events) - 1, -1, -1):
         event = events[place]
         if isinstance(event, ModelCallAccepted):
@@ -66,21 +64,21 @@ def open_call(events: Sequence[Event]) -> ResumedRun | None:
 
 
 class RepeatedAnswer:
-    """Follows a repeated answer, and passes on what the log does not have."""
+    """Follows a repeated response, and passes on the events that the log does not have."""
 
     def __init__(self, logged: Sequence[Event]) -> None:
         self._started: dict[tuple[type, str], Event] = {}
         self._ended: dict[tuple[type, str], Event] = {}
         self._texts: dict[tuple[type, str], str] = {}
-        self._whole: list[Event] = []  # those that come in one piece
+        self._whole: list[Event] = []  # the logged events that come in one piece
         parts: dict[tuple[type, str], list[str]] = {}
         for event in logged:
             if isinstance(event, _STARTED):
                 self._started[_key(event)] = event
             elif isinstance(event, _ENDED):
                 self._ended[_key(event)] = event
-            elif isinstance(event, _DELTAS):
-                parts.setdefault(_key(event), []).append(_words(event))
+            elif isinstance(event, Deltas):
+                parts.setdefault(_key(event), []).extend(event.texts)
             elif isinstance(event, Raw | MediaGiven):
                 self._whole.append(event)
         self._texts = {key: "".join(texts) for key, texts in parts.items()}
@@ -89,13 +87,13 @@ class RepeatedAnswer:
         """The new part of the batch; possibly nothing.
 
         Raises:
-            AnswerDiffersError: the answer does not begin as the logged one.
+            AnswerDiffersError: the response begins differently from the logged one.
         """
         return [new for event in batch for new in self._rest(event)]
 
     def _rest(self, event: Event) -> Events:
-        if isinstance(event, _DELTAS):
-            return self._rest_of_delta(event)
+        if isinstance(event, Deltas):
+            return self._rest_of_deltas(event)
         if isinstance(event, _STARTED):
             return self._unless_logged(self._started, event)
         if isinstance(event, _ENDED):
@@ -117,19 +115,21 @@ class RepeatedAnswer:
             raise AnswerDiffersError(RESTARTED)
         return []
 
-    def _rest_of_delta(self, event: TextDelta | ReasoningDelta | ToolCallDelta) -> Events:
-        key, words = _key(event), _words(event)
+    def _rest_of_deltas(self, event: TextDelta | ReasoningDelta | ToolCallDelta) -> Events:
+        key = _key(event)
         left = self._texts.pop(key, "")
-        if left.startswith(words):
-            if len(left) > len(words):
-                self._texts[key] = left[len(words) :]
-            return []
-        if not words.startswith(left):
-            raise AnswerDiffersError(RESTARTED)
-        rest = words[len(left) :]
         if not left:
             return [event]
-        return [type(event)(key[1], rest)]
+        rest: list[str] = []
+        for text in event.texts:
+            if not (left.startswith(text) or text.startswith(left)):
+                raise AnswerDiffersError(RESTARTED)
+            if len(text) > len(left):
+                rest.append(text[len(left) :])
+            left = left[len(text) :]
+        if left:
+            self._texts[key] = left
+        return [event.changed(event.id, rest)] if rest else []
 
 
 def _key(event: Any) -> tuple[type, str]:
@@ -140,16 +140,12 @@ def _key(event: Any) -> tuple[type, str]:
     return family, event.message_id
 
 
-def _words(event: TextDelta | ReasoningDelta | ToolCallDelta) -> str:
-    return event.arguments if isinstance(event, ToolCallDelta) else event.text
-
-
 # --- the part of a run's input that a loop needs ----------------------------------------------------------------------
 
 
 def kept_input(given: AgentInput, trace: Span | None = None) -> JsonObject:
-    """As JSON: the frontend tools, context, properties, the conversation's name, the wishes, and `trace`: the headers
-    that name the run's span. The messages are in the thread.
+    """The input's part that a loop needs, as JSON: the frontend tools, context, properties, the conversation's name,
+    the options, and `trace`: the headers that name the run's span. The messages are in the thread.
     """
     tools: list[Any] = [[tool.name, tool.description, tool.input_schema, tool.metadata] for tool in given.tools]
     context: list[Any] = [[entry.description, entry.value] for entry in given.context]
@@ -163,7 +159,7 @@ def kept_input(given: AgentInput, trace: Span | None = None) -> JsonObject:
         "names_calls": given.names_calls,
         "calls_as_written": given.calls_as_written,
         "forgets_pauses": given.forgets_pauses,
-        **({} if given.wishes is None else {"wishes": wishes_record(given.wishes)}),
+        **({} if given.options is None else {"wishes": options_record(given.options)}),
         **({} if trace is None else {"trace": dict(trace.headers)}),
     }
 
@@ -189,5 +185,5 @@ def restored_input(kept: JsonObject, thread_id: str, run_id: str) -> AgentInput:
         names_calls=stored.get("names_calls", False),
         calls_as_written=stored.get("calls_as_written", False),
         forgets_pauses=stored.get("forgets_pauses", False),
-        wishes=stored_wishes(stored["wishes"]) if "wishes" in stored else None,
+        options=stored_options(stored["wishes"]) if "wishes" in stored else None,
     )

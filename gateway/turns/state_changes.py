@@ -1,4 +1,4 @@
-"""Sends viewers what tools changed in the thread's shared state: first a snapshot, then RFC 6902 patches.
+"""Sends viewers the changes that tools make to the thread's shared state: first a snapshot, then RFC 6902 patches.
 
 Below: tool (the state), events. Above: the loop. https://www.rfc-editor.org/rfc/rfc6902
 """
@@ -30,7 +30,7 @@ _LARGEST_COMPARED_BYTES = 256 * 1024
 
 
 class StateChanges:
-    """Watches one run's state. A patch always applies to the state as the event before left it."""
+    """Watches one run's state. Each patch applies to the state after the event before it."""
 
     def __init__(self, state: SharedState) -> None:
         self._state = state

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass
 from itertools import islice
 
@@ -16,6 +15,7 @@ import jsonschema_rs
 import orjson
 
 from gateway.errors import ToolError
+from gateway.lru import LruCache
 from gateway.messages import JsonObject, JsonValue, ToolSpec, json_kind
 from gateway.records import dump_json
 from gateway.wire import strict_json
@@ -41,7 +41,8 @@ _TOO_LARGE = "The arguments are too large, or nested too deep, to be checked aga
 
 
 def parse_arguments(text: str) -> JsonObject:
-    """The JSON object in `text`. An empty text and `null` are what many models write for "no arguments".
+    """The JSON object in `text`. For an empty text and `null`, which many models write for "no arguments", an empty
+    one.
 
     Raises:
         ToolError: it is not JSON, not an object, or nested too deep.
@@ -91,7 +92,7 @@ class CompiledSchema:
         return values * self.cost.checks <= _MOST_CHECKS
 
     def can_describe(self, written: bytes, arguments: JsonObject) -> bool:
-        """Whether the problem with the arguments can be described in such a time."""
+        """Whether the problem with the arguments can be described in a negligible time."""
         checks = self.cost.checks
         if (_DESCRIPTION_BYTES + len(written)) * checks > _MOST_DESCRIBED:
             return False
@@ -109,9 +110,7 @@ class CompiledSchemas:
     """
 
     def __init__(self, most_places: int = _KEPT_PLACES) -> None:
-        self._most_places = most_places
-        self._places = 0
-        self._compiled: OrderedDict[bytes, CompiledSchema | None] = OrderedDict()
+        self._compiled: LruCache[bytes, CompiledSchema | None] = LruCache(most_places)
 
     def get(self, spec: ToolSpec) -> CompiledSchema | None:
         """The compiled schema; None if arguments cannot be checked against it."""
@@ -120,12 +119,9 @@ class CompiledSchemas:
         except ValueError:  # nested too deeply to make a key
             return _compile_or_warn(spec)
         if key in self._compiled:
-            self._compiled.move_to_end(key)
-            return self._compiled[key]
-        compiled = self._compiled[key] = _compile_or_warn(spec)
-        self._places += _kept_places(compiled)
-        while self._places > self._most_places and len(self._compiled) > 1:
-            self._places -= _kept_places(self._compiled.popitem(last=False)[1])
+            return self._compiled.get(key)
+        compiled = _compile_or_warn(spec)
+        self._compiled.keep(key, compiled, _kept_places(compiled))
         return compiled
 
 
@@ -214,7 +210,7 @@ def approval_schema(spec: ToolSpec) -> JsonObject:
 
 
 def canonical_call(name: str, arguments: JsonObject) -> bytes:
-    """The same bytes for the same call, whatever the order of its arguments' members."""
+    """Bytes that are equal for equal calls, whatever the order of the arguments' members."""
     return dump_json(name) + orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
 
 

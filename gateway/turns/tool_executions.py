@@ -1,4 +1,4 @@
-"""Calls of backend tools under way: how many at once, how long each, and their results in call order.
+"""Runs calls of backend tools: bounds their number and their time, and gives their results in call order.
 
 Below: tool, tool_failures, tool_output, clock. Above: the loop. Whatever a tool does (raise, hang, exit, return
 nonsense), its call and each other call get exactly one result.
@@ -67,7 +67,7 @@ class _Execution:
 
 @dataclass(slots=True)
 class ToolExecutions:
-    """One turn's calls. Add them in call order, then `take` until it is `finished`.
+    """Calls that run together. Add them in call order, then `take` until it is `finished`.
 
     Use it with `async with`: leaving it cancels running tools and waits for them (shortly: a tool may ignore it).
     """
@@ -190,7 +190,7 @@ class ToolExecutions:
 
 
 async def _execute(execution: _Execution) -> ToolResult:
-    """The tool's result, whatever it does. Cancelled only if the task is."""
+    """The call's result, whatever the tool does. Raises CancelledError only if the task is cancelled."""
     call = execution.call
     try:
         given = await execution.tool.call(execution.arguments, execution.context)
@@ -205,7 +205,7 @@ async def _execute(execution: _Execution) -> ToolResult:
 
 
 def _as_result(call: ToolCall, note: str, given: object) -> ToolResult:
-    """Content of bounded size and clean text; a foreign tool may have returned anything."""
+    """The result with content of bounded size and clean text; a foreign tool may have returned anything."""
     blocks = given if isinstance(given, tuple) and all(_is_content(item) for item in given) else content_blocks(given)
     cleaned = [_cleaned(block) for block in blocks]
     # Providers refuse blank results, and some clients take an empty one for "not answered yet".

@@ -1,4 +1,4 @@
-"""Handles the calls of an answer before the model is asked again: each is run, refused or left open.
+"""Handles the tool calls of a response before the model is asked again: each is run, refused or left open.
 
 Below: tool_executions, tool_calls, loop. Above: the loops. A call of a backend tool is run here; if a person must
 approve it first, it becomes an interrupt. A call of a frontend tool is pending: the browser runs it. A call that cannot
@@ -41,7 +41,9 @@ _OTHERS_APPROVE: JsonObject = {"agui_gateway": {"approvers": "keys"}}
 
 @dataclass(slots=True)
 class _Repeat:
-    """How often in a row a call had the same result; `refused_in` is the turn in which it was first refused."""
+    """How often in a row a call had the same result; `refused_in` is the number of the response in which it was first
+    refused.
+    """
 
     result: ToolResult | None = None
     count: int = 0
@@ -49,7 +51,7 @@ class _Repeat:
 
 
 class ToolTurns:
-    """The calls of one run, turn by turn, within its budgets.
+    """The tool calls of one run, response by response, within its budgets.
 
     `specs` are all tools that its model may call. `calls_made` counts calls that were run or wait for a person.
     `limit_reached` names the budget that is used up, or is None; after that the model should get no tools.
@@ -94,18 +96,19 @@ class ToolTurns:
         return self._results(partial(self._carry_out_all, decisions))
 
     def answer(self, calls: Sequence[ToolCall], *, refused_because: str = "") -> AsyncGenerator[Events]:
-        """Run a turn's backend calls and give their results; `outcome` has what is left to the browser or a person.
+        """Run a response's backend calls and give their results; `outcome` names the calls left to the browser or a
+        person.
 
         With `refused_because` none is run, and the model gets that reason.
 
         Raises:
-            LimitError: one answer has too many calls.
+            LimitError: the response has too many calls.
             DeadlineError: the time is up; all results were given before.
         """
         return self._results(partial(self._dispatch_all, calls, refused_because))
 
     def outcome(self) -> Outcome | None:
-        """How the run ends after the last answered turn; None if neither browser nor person has to do anything."""
+        """The outcome of a run in which the browser or a person has to act next; None if neither has to."""
         pending = tuple(self._pending)
         if self._interrupts:
             return Interrupted(tuple(self._interrupts), pending)
@@ -116,7 +119,7 @@ class ToolTurns:
         return name in self._backend or name in self._frontend
 
     def state_events(self) -> Events:
-        """Changes to the shared state that no batch has yet; a run's last batch begins with them."""
+        """The changes to the shared state that no batch contains yet; a run's last batch begins with them."""
         return self._state_changes.take()
 
     # --- dispatching calls --------------------------------------------------------------------------------------------
@@ -261,8 +264,8 @@ class ToolTurns:
         executions.add(call, tool, arguments, where, note=note)
 
     async def _results(self, begin: Callable[[ToolExecutions], None]) -> AsyncGenerator[Events]:
-        """Each result of the calls that `begin` adds as soon as all before it are there, after its announcements and
-        state changes.
+        """The results of the calls that `begin` adds, in call order, each as soon as those before it are there, and
+        after its announcements and state changes.
         """
         budgets = self._budgets
         async with ToolExecutions(
@@ -290,18 +293,18 @@ class ToolTurns:
 
 
 def calls_of(turn: Sequence[Message]) -> Sequence[ToolCall]:
-    """The calls of one turn of the model, in its order."""
+    """The calls in the messages of one model response, in the model's order."""
     calls = {call.call_id: call for message in turn for call in message.tool_calls}
     return sorted(calls.values(), key=lambda call: call.index)
 
 
 def open_outcome(context: LoopContext, messages: Sequence[Message]) -> Outcome | None:
-    """How a run ends without asking the model, if these messages have open questions or frontend calls."""
+    """The outcome of a run that must not ask the model, since these messages have open questions or frontend calls."""
     still_open = context.still_open
     pending = tuple(call for call in open_calls(messages) if call.name not in context.tools)
     if pending:
         out = {item.call.call_id for item in still_open} | context.waiting
-        # A failed answer's calls were never given to the browser.
+        # A failed response's calls were never given to the browser.
         out |= {call.call_id for message in messages if message.incomplete for call in message.tool_calls}
         pending = tuple(call for call in pending if call.call_id not in out)
     if still_open:

@@ -7,6 +7,7 @@ merge_patch   a change of a JSON object
 tool_schema   schemas as providers accept them
 schema_cost   what a JSON Schema costs a validator
 pattern_cost  what a regular expression costs
+data_urls     URLs that hold their content
 media_bytes   facts about a medium's bytes
 stand_ins     texts in place of what a provider refuses
 mounts        a request to an application below a prefix

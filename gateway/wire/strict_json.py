@@ -204,14 +204,6 @@ def on_one_line(data: bytes) -> bytes:
     )
 
 
-def texts_between_quotes(array: bytes) -> list[bytes] | None:
-    """Each text of a JSON array of texts as it is written there, without its quotes: for frames of many texts that are
-    written at once. None: one of them ends as the separator begins, so each has to be written alone.
-    """
-    # a text that ends with '",', as JSON often does, contains the separator
-    return None if b'\\","' in array else array[2:-2].split(b'","')
-
-
 def _plain(value: object, depth: int) -> object:
     if value is None or isinstance(value, bool | str):
         return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -14,7 +13,6 @@ from gateway.events import (
     Custom,
     Event,
     Events,
-    ReasoningDelta,
     RunFinished,
     RunStarted,
     TextDelta,
@@ -23,6 +21,7 @@ from gateway.events import (
 from gateway.tool_output import encodable
 from tests.a2a_frames import artifacts_in, artifacts_of, begun, body_of, check_result, checked, read, rendered
 from tests.event_samples import batches, batches_of_a_run, run, seal, whose
+from tests.pieces import erased
 from tests.word_samples import REPEATABLE, any_json, any_text
 
 START: list[Event] = [RunStarted("t", "r"), TextStarted("m")]
@@ -81,11 +80,8 @@ def test_a_log_whose_words_were_erased_gives_as_many_frames(
     said: list[Events], owners: dict[str, Any], activity: bool
 ) -> None:
     events = run(said, owners)
-    erased: list[Event] = [
-        replace(event, text="") if isinstance(event, TextDelta | ReasoningDelta) else event for event in events
-    ]
     frames, _ = rendered(events, fold=begun(shows_activity=activity))
-    late, _ = rendered(erased, fold=begun(shows_activity=activity))
+    late, _ = rendered(erased(events), fold=begun(shows_activity=activity))
     checked(read(late), Dialect.V1)
     assert len(late) == len(frames)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +34,6 @@ from gateway.events import (
     Usage,
 )
 from gateway.messages import (
-    NO_DATA,
     AudioBlock,
     Base64Source,
     FileSource,
@@ -61,6 +59,7 @@ from tests.a2a_frames import (
     rendered,
     states,
 )
+from tests.pieces import erased
 from tests.said_events import SAYS, call
 
 START = RunStarted(CONTEXT, TASK)
@@ -184,11 +183,9 @@ def test_what_was_taken_back_is_replaced() -> None:
 
 
 def test_late_viewers_of_what_was_taken_back_get_as_many_frames() -> None:
-    late = [replace(event, text="") if isinstance(event, TextDelta) else event for event in SAYS]
     rest: list[Event] = [MessageRetracted("m1"), MediaGiven("p", ImageBlock(PICTURE)), MessageRetracted("p"), FINISHED]
-    hidden = [MediaGiven("p", ImageBlock(NO_DATA)) if isinstance(event, MediaGiven) else event for event in rest]
     first, _ = rendered([START, *SAYS, *rest])
-    second, renderer = rendered([START, *late, *hidden])
+    second, renderer = rendered([START, *erased(SAYS), *erased(rest)])
     checked(read(second), Dialect.V1)
     assert len(first) == len(second)
     task: Any = renderer.final()["task"]

@@ -14,6 +14,7 @@ from gateway.a2a import task_list
 from gateway.a2a.stored_tasks import StoredTasks
 from gateway.a2a.tasks import TaskFold
 from gateway.access.callers import Caller
+from gateway.protocol import pages
 from gateway.store import Store
 from tests.a2a_scene import DEFAULT, A2AScene, a2a_gateway, of_agent, results, said, sent, state_of, words_of
 from tests.openai_chat_server import Script, chat_server
@@ -212,9 +213,9 @@ async def test_a_list_is_counted_once_and_looks_at_no_task_that_its_record_tells
     looked_at: list[str] = []
     folded = StoredTasks.folded
 
-    async def noted(tasks: StoredTasks, caller: Caller, task_id: str) -> TaskFold:
+    async def noted(tasks: StoredTasks, caller: Caller, task_id: str, *more: Any) -> TaskFold:
         looked_at.append(task_id)
-        return await folded(tasks, caller, task_id)
+        return await folded(tasks, caller, task_id, *more)
 
     monkeypatch.setattr(StoredTasks, "folded", noted)
     refunder = of_agent("refunder")
@@ -231,6 +232,51 @@ async def test_a_list_is_counted_once_and_looks_at_no_task_that_its_record_tells
             assert sorted(_ids(pages)) == sorted(done)
             assert counted[0], "it has to be counted"
             assert not any(counted[1:])
+
+
+class Read:
+    """A store that notes what is read of it."""
+
+    def __init__(self, store: Store, reads: list[str]) -> None:
+        self._store = store
+        self._reads = reads
+
+    def __getattr__(self, name: str) -> Any:
+        self._reads.append(name)
+        return getattr(self._store, name)
+
+
+async def test_a_page_reads_its_tasks_together_and_a_task_s_log_once(tmp_path: Path) -> None:
+    reads: list[str] = []
+    async with a2a_gateway(tmp_path, parts=parts_with_store(lambda store: cast(Store, Read(store, reads)))) as a2a:
+        done = [(await a2a.call("SendMessage", said("hello")))["task"]["id"] for _ in range(4)]
+        reads.clear()
+        assert len(_ids(await _listed(a2a))) == 4
+        assert reads == ["find_runs", "read_logs"]
+        reads.clear()
+        await a2a.task(done[0])
+        assert reads.count("read_events") == 1
+
+
+@pytest.mark.parametrize("binding", ["rpc", "rest"])
+async def test_a_page_of_large_tasks_ends_early_and_the_next_one_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, binding: str
+) -> None:
+    monkeypatch.setattr(pages, "PAGE_BYTES", 3_000)
+    async with a2a_gateway(tmp_path) as a2a:
+        done = [(await a2a.call("SendMessage", said("x" * 2_000)))["task"]["id"] for _ in range(5)]
+        token = ""
+        lists: list[Any] = []
+        while token or not lists:
+            if binding == "rest":
+                answer = await a2a.http.get(f"{DEFAULT}/tasks", params={"pageToken": token})
+                lists.append(answer.json())
+            else:
+                lists.append(await a2a.call("ListTasks", {"pageToken": token}))
+            token = lists[-1]["nextPageToken"]
+    assert [len(each["tasks"]) for each in lists] == [2, 2, 1]
+    assert _ids(lists) == done[::-1]
+    assert {each["totalSize"] for each in lists} == {5}
 
 
 async def test_a_page_looks_at_no_more_tasks_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,7 +120,7 @@ async def report_with(
     agent = {"id": "tck", "type": "a2a_tck", "model": {"model_provider": "demo"}}
     receiver = {"allowed_private_hosts": ["localhost"]}  # the suite's, of push notifications
     configuration = write_configuration(directory, [agent], server=receiver, sections=sections)
-    program, path = [str(HERE / "serve.py"), "serve"], {"PYTHONPATH": str(HERE.parent.parent)}
+    program, path = [str(HERE / "serve.py")], {"PYTHONPATH": str(HERE.parent.parent)}
     async with serving_process(directory, "--config", str(configuration), program=program, env=path) as gateway:
         return await run_suite(suite, gateway.client.base_url, transport, *more)
 

@@ -21,7 +21,7 @@ from gateway.access.authentication import AccessMiddleware, AccessRules
 from gateway.access.compression import NOT_PACKED, takes_gzip
 from gateway.access.limits import KeyLimits
 from gateway.agent import Secret
-from gateway.endpoints.requests import read_body
+from gateway.protocol.requests import read_body
 
 ALICE = "alice-key-of-the-tests"
 BOB = "bob-key-of-the-tests-too"

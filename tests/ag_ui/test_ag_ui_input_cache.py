@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ag_ui.input import parse_run_input
-from gateway.ag_ui.input_cache import LEAST_MESSAGES, LIMIT_BYTES, InputCache
+from gateway.ag_ui.input_cache import InputCache
 from gateway.ag_ui.peer import PeerProfile
 from gateway.agent import AgentInput
-from gateway.endpoints.time_sharing import TimeSharing
 from gateway.errors import InvalidRequestError
+from gateway.protocol.input_cache import LEAST_MESSAGES, LIMIT_BYTES
+from gateway.protocol.time_sharing import TimeSharing
 from gateway.wire import strict_json
 from tests.word_samples import REPEATABLE
 

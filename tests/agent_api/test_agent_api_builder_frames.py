@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.agent_api import AgentResponse, ContentBuilder, Event, Message, MessageBuilder, ResponseBuilder
-from gateway.agent_api.schemas import read_content
+from gateway.agent_api_builder.schemas import read_content
 from gateway.events import (
     Cancelled,
     Completed,

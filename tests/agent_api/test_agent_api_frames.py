@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.agent_api.output import ResponseForm
-from gateway.events import Event, Events, MediaGiven, TextDelta
-from gateway.messages import NO_DATA, ImageBlock
+from gateway.events import Events
 from tests.agent_api_frames import FORM, checked, rendered
 from tests.event_samples import batches, batches_of_a_run, run, whose
+from tests.pieces import erased
 from tests.word_samples import REPEATABLE
 
 forms = st.builds(
@@ -60,11 +60,4 @@ def test_a_log_whose_words_and_media_were_erased_gives_as_many_frames(
     said: list[Events], owners: dict[str, Any], at: set[int]
 ) -> None:
     events = run(said, owners)
-    erased: list[Event] = [_erased(event) for event in events]
-    assert len(rendered(erased, cuts=at)[0]) == len(rendered(events)[0])
-
-
-def _erased(event: Event) -> Event:
-    if isinstance(event, TextDelta):
-        return replace(event, text="")
-    return replace(event, block=ImageBlock(NO_DATA)) if isinstance(event, MediaGiven) else event
+    assert len(rendered(erased(events), cuts=at)[0]) == len(rendered(events)[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -278,3 +279,15 @@ def test_no_reader_takes_a_text_for_the_end_of_a_line() -> None:
     frame = message().content("text").delta("a\u2028\u2029\x85\n\u201c").decode()
     assert frame.splitlines() == [frame[:-2], ""]
     assert json.loads(frame[6:])["text"] == "a\u2028\u2029\x85\n\u201c"
+
+
+def test_a_message_that_is_being_said_takes_little() -> None:
+    """The bytes that orjson gives keep its buffer of 4 kB."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        messages = [message(response(), f"msg_{number}") for number in range(100)]
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (after - before) / len(messages) < 4_000

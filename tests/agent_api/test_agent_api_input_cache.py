@@ -19,8 +19,8 @@ from gateway.agent_api.fields import AgentApiFields
 from gateway.agent_api.input_messages import ReadInput, SaidMessage, read_input
 from gateway.agent_api.recognition import recognise
 from gateway.agent_api.start import input_cache
-from gateway.endpoints.time_sharing import TimeSharing
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult, new_message_id
+from gateway.protocol.time_sharing import TimeSharing
 from tests.agent_api_scene import AgentApiScene, agent_api_gateway, said, told, words_of
 from tests.waiting import at_once
 from tests.word_samples import REPEATABLE

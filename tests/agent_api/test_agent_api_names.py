@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import gateway.agent_api
-from gateway.agent_api import schemas
+from gateway.agent_api_builder import schemas
 
 
 def test_every_model_and_word_of_the_protocol_is_a_name_of_the_package() -> None:
@@ -32,6 +32,6 @@ def test_a_name_that_is_not_there_is_an_ordinary_error() -> None:
 
 
 def test_the_gateway_itself_makes_none_of_the_models() -> None:
-    code = "import sys, gateway.application; print('gateway.agent_api.schemas' in sys.modules)"
+    code = "import sys, gateway.application; print('gateway.agent_api_builder.schemas' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert answer.stdout.strip() == "False"

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import orjson
 
-from gateway.agent_api.output import ORIGIN, EarlierCall, ResponseForm, form_of
+from gateway.agent_api.output import ORIGIN, ResponseForm, form_of
+from gateway.protocol.earlier_calls import EarlierCall
 from gateway.store import RunRecord, RunStatus
 
 FORM = ResponseForm(

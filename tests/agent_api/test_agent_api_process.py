@@ -239,7 +239,7 @@ async def test_what_is_ignored_comes_with_a_warning(tmp_path: Path, caplog: pyte
         assert "'gpt-4-vision'" in first
         assert "n is 3" in second
         logged = [record.getMessage() for record in caplog.records]
-        assert sum("wish for a model" in each for each in logged) == 1
+        assert sum("model that a request asks for" in each for each in logged) == 1
         assert logged.count("a request asks for several answers: it gets one") == 1
         assert "metadata" not in await scene.whole("hi")
         frames = await scene.stream("hi", model="gpt-4-vision")

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.agent_api.output import EarlierCall, ResponseForm
+from gateway.agent_api.output import ResponseForm
 from gateway.events import (
     Cancelled,
     Completed,
@@ -49,7 +49,9 @@ from gateway.messages import (
     UrlSource,
     VideoBlock,
 )
+from gateway.protocol.earlier_calls import EarlierCall
 from tests.agent_api_frames import FORM, checked, rendered
+from tests.pieces import erased
 from tests.said_events import CALLS, ENDS, FINISHED, SAYS, START, USED, call, gives, interrupt
 
 THINKS: list[Event] = [ReasoningStarted("r1"), ReasoningDelta("r1", "hm"), ReasoningEnded("r1")]
@@ -518,10 +520,9 @@ def test_a_medium_that_was_taken_back_becomes_what_replaces_it(waits: bool) -> N
 
 @pytest.mark.parametrize("place", [0, 3, 4])
 def test_a_stream_that_is_read_again_after_a_retraction_has_as_many_frames(place: int) -> None:
-    erased: list[Event] = [replace(each, text="") if isinstance(each, TextDelta) else each for each in SAYS]
     rest: list[Event] = [*call("look"), ENDS, FINISHED]
     rest.insert(place, MessageRetracted("m1", "[removed]"))
-    first, then = rendered([*START, *SAYS, *rest]), rendered([*START, *erased, *rest])
+    first, then = rendered([*START, *SAYS, *rest]), rendered([*START, *erased(SAYS), *rest])
     assert len(first[0]) == len(then[0])
     assert first[1].final() == then[1].final()
 

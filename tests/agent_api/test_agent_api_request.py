@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from gateway.agent_api.input_messages import ApprovalAnswer, SaidMessage
 from gateway.agent_api.request import ProcessRequest, read_request
-from gateway.agent_api.schemas import AgentRequest
+from gateway.agent_api_builder.schemas import AgentRequest
 from gateway.errors import InvalidRequestError
 from gateway.messages import (
     AudioBlock,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from gateway.agent_api import schemas
-from gateway.agent_api.schemas import (
+from gateway.agent_api_builder import schemas
+from gateway.agent_api_builder.schemas import (
     AgentRequest,
     AgentResponse,
     AnyContent,

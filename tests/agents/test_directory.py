@@ -107,7 +107,7 @@ async def test_a_run_that_waits_for_its_turn_keeps_its_agent() -> None:
         await scene.runner.cancel(OWNER, "first")
         await read(first)
         texts = [event for event in await read_until(second, TextDelta) if isinstance(event, TextDelta)]
-        assert texts[0].text == "one ", "it is the agent that was asked"
+        assert texts[0].texts[0] == "one ", "it is the agent that was asked"
         assert box.closed == 0
         await scene.runner.cancel(OWNER, "second")
         await read(second)

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.clock import SystemClock
 from gateway.models.demo import DemoModel
-from gateway.wishes.generation import GenerationOptions
+from gateway.options.generation import GenerationOptions
 from tests.loop_runs import tool_giving
 from tests.runner_scene import agent_of
 

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
 from hypothesis import given
 from pydantic import ValidationError
 
@@ -40,8 +39,8 @@ from gateway.messages import (
     UrlSource,
 )
 from gateway.model import ModelRequest
+from gateway.options.generation import OneTool
 from gateway.wire.stand_ins import GO_ON, NO_CONTENT, OPENING
-from gateway.wishes.generation import OneTool
 from tests.history_samples import any_histories
 from tests.recorded_traffic import Entry, Recordings, each
 from tests.said_messages import assistant, result
@@ -54,12 +53,19 @@ TOOLS = (ToolSpec("add", "Add.", {"properties": {"a": {"type": "number"}}}), Too
 HELLO = Message("u1", "user", (TextBlock("Hi"),))
 
 
+def check_with_sdk(body: object) -> None:
+    # here, because it takes seconds to load all of its types
+    from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
+
+    check_accepted(MessageCreateParamsStreaming, body)
+
+
 def body_of(*messages: Message, system: str = "", **parameters: Any) -> JsonObject:
     body = anthropic_request(
         ModelRequest("turn", messages, system, TOOLS, parameters=parameters), MODEL, profile_of(MODEL)
     )
     if "max_tokens" in body:
-        check_accepted(MessageCreateParamsStreaming, body)
+        check_with_sdk(body)
     return body
 
 
@@ -266,7 +272,7 @@ def test_prompt_caching_marks_what_stays_the_same() -> None:
 @given(any_histories())
 def test_any_history_becomes_a_request_that_the_api_takes(history: list[Message]) -> None:
     body = anthropic_request(ModelRequest("turn", model_view(history), tools=TOOLS), MODEL, profile_of(MODEL))
-    check_accepted(MessageCreateParamsStreaming, body)
+    check_with_sdk(body)
     check_turns(body["messages"])
 
 
@@ -317,7 +323,7 @@ def test_every_model_is_asked_for_as_long_an_answer_as_it_can_give(model: str, m
 def test_a_request_that_the_sdk_could_not_send_is_found() -> None:
     wrong: JsonValue = [{"role": "user", "content": [{"type": "t"}]}]
     with pytest.raises(ValidationError):
-        check_accepted(MessageCreateParamsStreaming, body_of(HELLO) | {"messages": wrong})
+        check_with_sdk(body_of(HELLO) | {"messages": wrong})
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
-from gateway.wishes.generation import OneTool
+from gateway.options.generation import OneTool
 from tests.bedrock_recordings import recorded_model_id, recorded_request, recordings
 from tests.converse_rules import broken_rules
 from tests.said_messages import message, result

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from gateway.configuration.definitions import agent_definition
 from gateway.configuration.known_parts import known_parts
 from gateway.configuration.sections import AgentSection
-from gateway.wishes.run_wishes import LOCKABLE
+from gateway.options.run_options import LOCKABLE
 
 
 def locked(*names: str) -> frozenset[str]:

@@ -13,8 +13,8 @@ import yaml
 
 from gateway.agent_api.input_messages import ApprovalAnswer, SaidMessage
 from gateway.agent_api.request import read_request
-from gateway.agent_api.schemas import AgentRequest, ContentType, MessageType
 from gateway.agent_api.settings import AGENT_API_SECTION, AgentApiSettings
+from gateway.agent_api_builder.schemas import AgentRequest, ContentType, MessageType
 from tests.agent_api_scene import agent_api_gateway, frames_of, said
 from tests.agui_client import find_node
 from tests.docs.test_openai_page import ADDRESS, ANSWER, DEMONSTRATION, output, printed

@@ -15,8 +15,8 @@ from gateway.openai.chat_completions import dialect_of
 from gateway.openai.chat_options import chat_options
 from gateway.openai.responses import profile_of
 from gateway.openai.responses_options import responses_options
+from gateway.options.generation import OPTION_NAMES
 from gateway.providers.option_table import OptionTable
-from gateway.wishes.generation import OPTION_NAMES
 from tests.documentation import PAGES
 
 # What differs between servers and models stands in one cell: the tables of all of them.

@@ -28,7 +28,7 @@ from gateway.adapters import (
     ResponseAPIDefaultAdapter,
     ResponsesAdapter,
 )
-from gateway.agent_api.schemas import AgentRequest
+from gateway.agent_api_builder.schemas import AgentRequest
 from gateway.errors import ConfigurationError, ConflictError
 from gateway.problems import Problem
 from tests.embedded_gateway import HELPER, application_of, client_of, embedded

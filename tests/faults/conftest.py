@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.fault_scenes import executions
+from tests.forked_gateways import fork_server_pid
 from tests.waiting import until
 
 
@@ -42,9 +43,15 @@ def _other_tasks() -> set[asyncio.Task[object]]:
 
 
 def _children() -> set[str]:
-    """This process's children, where the system says (Linux)."""
+    """The children of this process and of the one that gateways are forked from, where the system says (Linux)."""
+    server = fork_server_pid()
+    own = _children_of(os.getpid())
+    return own if server is None else (own - {str(server)}) | _children_of(server)
+
+
+def _children_of(process_id: int) -> set[str]:
     found: set[str] = set()
-    for each in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+    for each in Path(f"/proc/{process_id}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # the thread ended meanwhile
             found.update(each.read_text().split())
     return found

@@ -7,9 +7,7 @@ import random
 import signal
 import socket
 import sqlite3
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from tests.running_gateway import (
     GatewayProcess,
     OpenStream,
     agent,
+    gateway_command,
     gateway_process,
     run_body,
     scripted,
@@ -357,32 +356,19 @@ def _quiet(gateway: GatewayProcess) -> None:
 # --- a second process, foreign files
 
 
-@asynccontextmanager
-async def refused(configuration: Path, *arguments: str) -> AsyncGenerator[tuple[int, str]]:
+async def refused(configuration: Path, *arguments: str) -> tuple[int, str]:
     """A gateway that must not start: its exit code and what it said."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gateway", "serve", "--config", str(configuration), *arguments,
-        cwd=configuration.parent, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            said, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode is not None
-    yield process.returncode, said.decode()
+    return await gateway_command(configuration.parent, "serve", "--config", str(configuration), *arguments)
 
 
 async def test_a_second_process_on_one_file_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     configuration = configure(tmp_path)
     async with gateway_process(configuration) as gateway:
-        async with refused(configuration) as (code, said):
-            assert code == 1
-            assert "in use by another process" in said
-            assert "gateway.db" in said
-            check_nothing_leaks(said)
+        code, said = await refused(configuration)
+        assert code == 1
+        assert "in use by another process" in said
+        assert "gateway.db" in said
+        check_nothing_leaks(said)
         stream = await post_forever(gateway, "slow", run_body())
         assert (await stream.rest())[-1].type == "RUN_FINISHED"
         assert await gateway.signal(signal.SIGTERM) == 0
@@ -400,10 +386,10 @@ async def test_a_file_that_is_no_store_is_left_as_it_is(tmp_path: Path, content:
         async with gateway_process(configuration) as gateway:
             assert await gateway.signal(signal.SIGTERM) == 0
         return
-    async with refused(configuration) as (code, said):
-        assert code == 1
-        assert hint in said
-        check_nothing_leaks(said)
+    code, said = await refused(configuration)
+    assert code == 1
+    assert hint in said
+    check_nothing_leaks(said)
     assert (tmp_path / "gateway.db").read_bytes() == content
 
 
@@ -414,10 +400,10 @@ async def test_a_store_of_a_newer_gateway_is_refused_and_left_as_it_is(tmp_path:
     with closing(sqlite3.connect(tmp_path / "gateway.db", isolation_level=None)) as connection:
         connection.execute("PRAGMA user_version = 9999")
     before = (tmp_path / "gateway.db").read_bytes()
-    async with refused(configuration) as (code, said):
-        assert code == 1
-        assert "newer" in said
-        check_nothing_leaks(said)
+    code, said = await refused(configuration)
+    assert code == 1
+    assert "newer" in said
+    check_nothing_leaks(said)
     assert (tmp_path / "gateway.db").read_bytes() == before
 
 
@@ -425,8 +411,8 @@ async def test_a_port_that_is_taken_is_a_message(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        async with refused(configure(tmp_path), "--port", str(taken.getsockname()[1])) as (code, said):
-            assert code == 1
-            assert "cannot listen" in said
-            assert "--port" in said
-            check_nothing_leaks(said)
+        code, said = await refused(configure(tmp_path), "--port", str(taken.getsockname()[1]))
+        assert code == 1
+        assert "cannot listen" in said
+        assert "--port" in said
+        check_nothing_leaks(said)

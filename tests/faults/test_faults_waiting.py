@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +18,7 @@ from tests.fault_scenes import store_at
 from tests.faults.test_faults_processes import drained, post_forever
 from tests.ml_commons_scene import P
 from tests.running_gateway import (
+    DEADLINE_SECONDS,
     GatewayClient,
     GatewayProcess,
     agent,
@@ -24,6 +27,7 @@ from tests.running_gateway import (
     scripted,
     write_configuration,
 )
+from tests.waiting import until_answered
 
 HANGS = scripted([{"text": "at work"}, {"hang": True}])
 AGENTS = [agent("queued", HANGS, on_concurrent_run="enqueue", on_disconnect="continue")]
@@ -163,4 +167,37 @@ async def test_messages_that_wait_when_their_gateway_is_killed_stand_in_the_thre
         assert await store.waiting_runs() == []
 
 
-# --- what else may happen to what waits
+# --- behind a run that has not begun
+
+MCP_SERVER = str(Path(__file__).parent.parent / "mcp_rough_server.py")
+
+
+def slow_to_begin(seconds: float) -> dict[str, Any]:
+    """An agent whose runs first wait that long for tools."""
+    parameters = {"command": sys.executable, "args": [MCP_SERVER, "silent"], "first_wait_seconds": seconds}
+    tool = {"type": "McpServer", "name": "m", "parameters": parameters}
+    return agent("slow", HANGS, on_concurrent_run="enqueue", on_disconnect="continue", tools=[tool])
+
+
+# It begins before the gateway is killed, or it does not.
+@pytest.mark.parametrize("begins", [True, False])
+async def test_a_history_without_ids_that_waits_stands_once_when_the_gateway_is_killed(
+    tmp_path: Path, begins: bool
+) -> None:
+    agents = [*AGENTS, slow_to_begin(3 if begins else 600)]
+    configuration = write_configuration(tmp_path, agents, search=None)
+    async with gateway_process(configuration) as gateway:
+        asking = asyncio.create_task(post_forever(gateway, "slow", run_body("first", thread_id=THREAD)))
+        await until_answered(lambda: gateway.client.http.get("/runs/run-1"), lambda told: told.status_code == 200)
+        body = {"input": [said_over_agent_api("first"), said_over_agent_api("second")], "session_id": THREAD}
+        await accepted(gateway.client, "/agents/queued/process", {**body, "response_id": "response-2"})
+        if begins:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                await (await asking).until("TEXT_MESSAGE_CONTENT")
+        asking.cancel()
+        await asyncio.wait([asking])
+        await gateway.signal(signal.SIGKILL)
+    async with gateway_process(configuration) as gateway:
+        await ended_over_agent_api(gateway.client, "response-2")
+        answered = ["at work"] if begins else []
+        assert await texts(gateway.client) == ["first", *answered, "second"]

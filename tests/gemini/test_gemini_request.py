@@ -29,8 +29,8 @@ from gateway.messages import (
     VideoBlock,
 )
 from gateway.model import ModelRequest
+from gateway.options.generation import OneTool
 from gateway.wire.stand_ins import NO_CONTENT, OPENING
-from gateway.wishes.generation import OneTool
 from tests.history_samples import any_histories
 from tests.recorded_traffic import Entry, Recordings, each
 from tests.said_messages import assistant, result, user

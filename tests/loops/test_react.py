@@ -23,8 +23,8 @@ from gateway.events import (
     Usage,
 )
 from gateway.messages import Base64Source, ImageBlock, JsonObject, Message, TextBlock, ToolSpec
+from gateway.options.generation import OneTool
 from gateway.tool import ToolContext
-from gateway.wishes.generation import OneTool
 from tests.loop_runs import FunctionTool, LoopRun, adder, assert_valid_view, call, text_of, tool_giving, user
 
 ADD: JsonObject = {"tool": "add", "arguments": {"a": 2, "b": 3}, "id": "c1"}

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 from opensearchpy.exceptions import NotFoundError
 
+from gateway.protocol import pages
 from tests.ml_commons_scene import MlGateway, P, ml_gateway
 from tests.movable_clock import MovableClock
 from tests.running_gateway import run_body
@@ -213,6 +214,22 @@ async def test_j6_the_oldest_message_is_first_and_the_last_page_has_no_next_toke
         assert ([each["message_id"] for each in page["messages"]], "next_token" in page) == ([second], False)
         page = await messages(ml, memory_id, "?max_results=1&order=desc")
         assert ([each["message_id"] for each in page["messages"]], page["next_token"]) == ([second], 1)
+
+
+async def test_a_page_of_large_items_ends_early_and_its_next_token_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "PAGE_BYTES", 3_000)
+    large = "x" * 2_000
+    async with ml_gateway(tmp_path) as ml:
+        memories = [await made(ml, {"name": large}) for _ in range(3)]
+        assert await listed(ml) == (memories[:0:-1], 2)
+        assert await listed(ml, "?next_token=2") == (memories[:1], None)
+        said = [await posted(ml, memories[0], input=large, response="a") for _ in range(3)]
+        page = await messages(ml, memories[0])
+        assert ([each["message_id"] for each in page["messages"]], page["next_token"]) == (said[:2], 2)
+        page = await messages(ml, memories[0], "?next_token=2")
+        assert ([each["message_id"] for each in page["messages"]], "next_token" in page) == (said[2:], False)
 
 
 async def test_j8_deleting_an_unknown_memory_is_a_success_until_there_are_memories(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -410,3 +412,23 @@ async def test_an_agent_reads_what_such_blocks_say(tmp_path: Path) -> None:
     assert [part["type"] for part in first] == ["text", "image_url", "text", "text"]
     assert first[0]["text"] == "look at this"
     assert "toolUseId" in first[2]["text"]
+
+
+async def test_a_post_of_many_messages_takes_about_twenty_times_its_bytes(tmp_path: Path) -> None:
+    body = json.dumps(
+        {"payload_type": "conversational", "messages": [{"role": "user", "content": [{"text": "word"}]}] * 9_900}
+    ).encode()
+    async with ml_gateway(tmp_path) as ml:
+        memories = await new_container(ml)
+        tracemalloc.start()
+        try:
+            answer = await ml.http.post(
+                f"/_plugins/_ml{memories}",
+                content=body,
+                headers={"content-type": "application/json"},
+            )
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert (answer.status_code, len(answer.json()["working_memory_ids"])) == (200, 9_900)
+    assert peak <= 22 * len(body), f"{peak / len(body):.1f} times the body"

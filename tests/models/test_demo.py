@@ -27,8 +27,8 @@ from gateway.loop import Decision
 from gateway.messages import Base64Source, ImageBlock, JsonObject, Message, TextBlock, ToolSpec
 from gateway.model import ModelEnvironment, ModelRequest
 from gateway.models.demo import PROVIDER, DemoModel
+from gateway.options.generation import OneTool
 from gateway.tool import ToolContext
-from gateway.wishes.generation import OneTool
 from tests.loop_runs import FunctionTool, LoopRun, adder, tool_giving, user
 from tests.movable_clock import MovableClock
 

@@ -57,7 +57,7 @@ def called(call_id: str, name: str, text: str) -> tuple[Message, Message]:
 
 
 def texts(events: Events) -> list[str]:
-    return [event.text for event in events if isinstance(event, TextDelta)]
+    return [text for event in events if isinstance(event, TextDelta) for text in event.texts]
 
 
 async def test_a_text_comes_in_chunks_of_the_wanted_size() -> None:

@@ -28,8 +28,8 @@ from gateway.messages import (
 from gateway.model import ModelRequest
 from gateway.openai.chat_completions import DETAILS, EXTRA_CONTENT, PROVIDER_NAME, Dialect, dialect_of, safe_tool_name
 from gateway.openai.chat_request import chat_request
+from gateway.options.generation import OneTool
 from gateway.wire.strict_json import object_text
-from gateway.wishes.generation import OneTool
 from tests.said_messages import assistant, result, user
 
 PNG = Base64Source("iVBORw0KGgo=", "image/png")

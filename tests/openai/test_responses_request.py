@@ -33,8 +33,8 @@ from gateway.model import ModelRequest
 from gateway.openai.chat_completions import safe_tool_name
 from gateway.openai.responses import MESSAGE_ITEM, OUTPUT_ITEM, REASONING_ITEM, Profile, profile_of
 from gateway.openai.responses_request import ResponsesTarget, input_items, responses_request, safe_call_id
+from gateway.options.generation import OneTool
 from gateway.wire.strict_json import object_text
-from gateway.wishes.generation import OneTool
 from tests.history_samples import any_histories
 from tests.responses_events import reasoning_item, web_search_item
 from tests.responses_recordings import recorded_request, recorded_response, recording

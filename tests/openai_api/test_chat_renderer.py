@@ -44,8 +44,8 @@ from gateway.events import (
 from gateway.messages import NO_DATA, Base64Source, ImageBlock, TextBlock, ToolCall
 from gateway.openai_api.chat_messages import RETRACTION_MARK, is_copy, is_note, shown_content
 from gateway.openai_api.chat_renderer import ChatChunks, ChatCompletion, ChatForm, form_of
-from gateway.openai_api.errors import RunFailedError
 from gateway.openai_api.questions import REFUSED
+from gateway.protocol.failure_status import RunFailedError
 from gateway.store import RunRecord, RunStatus
 from gateway.transcript import Transcript
 from tests.event_samples import batches_of_a_run, seal

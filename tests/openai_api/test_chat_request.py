@@ -18,7 +18,7 @@ from gateway.messages import (
     ToolResult,
 )
 from gateway.openai_api.chat_request import ChatRequest, read_chat_request
-from gateway.wishes.generation import GenerationOptions, OneTool
+from gateway.options.generation import GenerationOptions, OneTool
 
 HELLO: JsonObject = {"role": "user", "content": "hello"}
 CALL: JsonObject = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
@@ -74,14 +74,14 @@ def test_leading_instructions_are_a_wish_and_later_ones_are_messages() -> None:
         {"role": "system", "content": "now in French"},
     )
 
-    assert request.wishes.instructions == "you are a helper\n\nbe brief\nbe kind"
+    assert request.options.instructions == "you are a helper\n\nbe brief\nbe kind"
     assert [role for role, _ in said(request)] == ["user", "system"]
 
 
 def test_instructions_alone_are_the_conversation() -> None:
     request = read({"role": "system", "content": "say hello"})
 
-    assert request.wishes.instructions == ""
+    assert request.options.instructions == ""
     assert said(request) == [("system", (TextBlock("say hello"),))]
 
 
@@ -98,8 +98,8 @@ def test_options_tools_and_the_form_of_the_answer_are_read() -> None:
         metadata={"thread_id": "t1"},
     )
 
-    assert request.wishes.options == GenerationOptions(temperature=0.5)
-    assert request.wishes.tool_choice == OneTool("weather")
+    assert request.options.generation == GenerationOptions(temperature=0.5)
+    assert request.options.tool_choice == OneTool("weather")
     assert [spec.name for spec in request.tools] == ["weather"]
     assert (request.stream, request.include_usage, request.store) == (True, True, True)
     assert request.metadata == {"thread_id": "t1"}

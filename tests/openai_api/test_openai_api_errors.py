@@ -28,16 +28,16 @@ from gateway.errors import (
 )
 from gateway.events import Cancelled, Completed, RunFailed, RunFinished
 from gateway.openai_api.errors import (
-    RunFailedError,
-    failure_of,
     openai_error,
     param_of,
     retry_headers,
+    run_failure,
     status_of,
     unknown_model,
     wrong,
 )
 from gateway.problems import problem_of
+from gateway.protocol.failure_status import RunFailedError
 from tests.chat_scene import chat_gateway
 from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
 
@@ -184,7 +184,7 @@ FAILURES = {
 
 
 def failed(code: str, *, to_operator: bool = True) -> tuple[int, dict[str, Any]]:
-    error = failure_of(RunFailed(code, "openai gpt-5: no"), agent_id="helper", to_operator=to_operator)
+    error = run_failure(RunFailed(code, "openai gpt-5: no"), agent_id="helper", to_operator=to_operator)
     assert isinstance(error, RunFailedError)
     found: Any = openai_error(problem_of(error))["error"]
     return error.status, found
@@ -205,10 +205,10 @@ def test_why_a_model_failed_is_told_to_operators_alone() -> None:
 
 
 def test_a_cancelled_run_is_a_conflict_and_a_completed_one_no_error() -> None:
-    cancelled = failure_of(RunFinished(Cancelled()))
+    cancelled = run_failure(RunFinished(Cancelled()))
     assert cancelled is not None
     assert (cancelled.status, cancelled.code) == (409, "cancelled")
-    assert failure_of(RunFinished(Completed())) is None
+    assert run_failure(RunFinished(Completed())) is None
 
 
 def test_sdks_are_told_not_to_repeat_what_would_meet_the_same_conflict() -> None:

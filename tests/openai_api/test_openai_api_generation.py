@@ -8,7 +8,7 @@ from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.openai_api.fields import OpenAIFields
 from gateway.openai_api.generation import read_generation
-from gateway.wishes.generation import NO_OPTIONS, GenerationOptions, JsonFormat
+from gateway.options.generation import NO_OPTIONS, GenerationOptions, JsonFormat
 
 SCHEMA: JsonObject = {"type": "object", "properties": {"name": {"type": "string"}}}
 

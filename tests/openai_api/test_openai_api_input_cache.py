@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.endpoints.requests import parsed_json
-from gateway.endpoints.time_sharing import TimeSharing
 from gateway.errors import InvalidRequestError
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult, new_message_id
 from gateway.openai_api import chat_history, responses_history
@@ -22,6 +20,8 @@ from gateway.openai_api.chat_request import ChatRequest, ReadItems, read_chat_re
 from gateway.openai_api.responses_items import ReadInput, SaidItem, plain_messages
 from gateway.openai_api.responses_request import ResponsesRequest, read_request
 from gateway.protocol.input_cache import LIMIT_BYTES, CommonBeginning, InputCache, KnownInput
+from gateway.protocol.requests import parsed_json
+from gateway.protocol.time_sharing import TimeSharing
 from tests.waiting import at_once
 from tests.word_samples import REPEATABLE
 

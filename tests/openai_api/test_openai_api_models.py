@@ -57,7 +57,7 @@ async def test_models_are_the_agents_that_the_caller_may_use(tmp_path: Path, pre
 
 
 async def test_more_agents_than_a_page_holds_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.protocols.openai_models._PAGE", 2)
+    monkeypatch.setattr("gateway.openai_api.model_endpoints._PAGE", 2)
     async with local_gateway(tmp_path, [HELPER], server=SERVER) as gateway, sdk(gateway, ALICE) as client:
         names = [f"agent-{number}" for number in range(5)]
         for name in names:

@@ -8,7 +8,7 @@ from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, ToolSpec
 from gateway.openai_api.fields import OpenAIFields
 from gateway.openai_api.tools import ReadTools, flat_name, read_tool_choice, read_tools
-from gateway.wishes.generation import OneTool, ToolChoice
+from gateway.options.generation import OneTool, ToolChoice
 
 SCHEMA: JsonObject = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER = ToolSpec("weather", "Tells the weather.", SCHEMA)

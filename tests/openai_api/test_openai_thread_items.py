@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gateway.endpoints.requests import PAGE_BYTES
 from gateway.errors import InvalidRequestError
 from gateway.messages import (
     AudioBlock,
@@ -27,6 +26,7 @@ from gateway.openai_api.item_lists import ListPart, part_asked
 from gateway.openai_api.response_view import ResponseView
 from gateway.openai_api.settings import ResponsesSettings
 from gateway.openai_api.thread_items import ThreadItems, message_items
+from gateway.protocol.pages import PAGE_BYTES
 from gateway.store import RunRecord, RunStatus
 
 ASKED = Message("u1", "user", (TextBlock("add"),))

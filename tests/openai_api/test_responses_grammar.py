@@ -8,11 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.events import Event, Events, TextDelta
+from gateway.events import Events
 from gateway.openai_api.ids import place_of
 from gateway.openai_api.responses_renderer import ResponseBody
 from gateway.openai_api.responses_resource import BackendTools, ResponseForm
 from tests.event_samples import batches, batches_of_a_run, run, whose
+from tests.pieces import erased
 from tests.responses_frames import FORM, check_open_responses, checked, fold, read_by_the_sdk, rendered
 from tests.word_samples import REPEATABLE
 
@@ -88,5 +89,4 @@ def test_where_tools_are_hidden_every_frame_is_as_open_responses_publishes_it(
 @given(said=batches_of_a_run, owners=whose)
 def test_a_log_whose_words_were_erased_gives_as_many_frames(said: list[Events], owners: dict[str, Any]) -> None:
     events = run(said, owners)
-    erased: list[Event] = [replace(event, text="") if isinstance(event, TextDelta) else event for event in events]
-    assert len(rendered(erased)[0]) == len(rendered(events)[0])
+    assert len(rendered(erased(events))[0]) == len(rendered(events)[0])

@@ -43,9 +43,11 @@ from gateway.messages import (
     ToolCall,
     UrlSource,
 )
-from gateway.openai_api.errors import RunFailedError
-from gateway.openai_api.questions import EarlierCall, asked_ids
+from gateway.openai_api.questions import asked_ids
 from gateway.openai_api.responses_resource import ResponseForm
+from gateway.protocol.earlier_calls import EarlierCall
+from gateway.protocol.failure_status import RunFailedError
+from tests.pieces import erased
 from tests.responses_frames import (
     DONE,
     FORM,
@@ -468,9 +470,8 @@ def test_a_medium_that_was_taken_back_is_not_in_the_response(block: MediaBlock) 
 
 
 def test_a_stream_that_is_read_again_after_a_retraction_has_as_many_frames() -> None:
-    erased: list[Event] = [replace(each, text="") if isinstance(each, TextDelta) else each for each in SAYS]
     rest: list[Event] = [MessageRetracted("m1", "[removed]"), ENDS, FINISHED]
-    assert len(rendered([*START, *SAYS, *rest])[0]) == len(rendered([*START, *erased, *rest])[0])
+    assert len(rendered([*START, *SAYS, *rest])[0]) == len(rendered([*START, *erased(SAYS), *rest])[0])
 
 
 def test_words_of_others_are_not_shown_but_count() -> None:

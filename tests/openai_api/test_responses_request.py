@@ -7,8 +7,8 @@ import pytest
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, ToolSpec
 from gateway.openai_api.responses_request import ResponsesRequest, read_request
-from gateway.wishes.generation import GenerationOptions, JsonFormat, OneTool
-from gateway.wishes.run_wishes import RunWishes, WishedLimits
+from gateway.options.generation import GenerationOptions, JsonFormat, OneTool
+from gateway.options.run_options import RequestedLimits, RunOptions
 
 MAP: JsonObject = {"type": "function", "name": "map", "parameters": {"type": "object"}, "strict": True}
 
@@ -24,11 +24,11 @@ def wrong_fields(body: JsonObject) -> list[str]:
     return [problem.pointer for problem in caught.value.problems]
 
 
-def test_a_request_of_model_and_input_wishes_nothing_and_is_stored() -> None:
+def test_a_request_of_model_and_input_sets_no_option_and_is_stored() -> None:
     request = read()
 
     assert (request.model, len(request.items), request.tools) == ("assistant", 1, ())
-    assert (request.wishes, request.echoed) == (RunWishes(), {})
+    assert (request.options, request.echoed) == (RunOptions(), {})
     assert (request.store, request.background, request.stream, request.encrypted) == (True, False, False, False)
     assert (request.previous_response_id, request.conversation) == (None, None)
     assert read_request({"model": "assistant"}).items == ()
@@ -50,14 +50,14 @@ def test_what_is_said_of_the_answer_is_wished() -> None:
     )
 
     assert request.tools == (ToolSpec("map", "", {"type": "object"}),)
-    assert request.wishes == RunWishes(
-        options=GenerationOptions(
+    assert request.options == RunOptions(
+        generation=GenerationOptions(
             temperature=0.5, top_p=0.9, max_tokens=100, response_format=JsonFormat(), parallel_calls=False,
             reasoning_effort="low", reasoning_summary="auto",
         ),
         tool_choice=OneTool("map"),
         instructions="Be brief.",
-        limits=WishedLimits(max_tool_calls=3),
+        limits=RequestedLimits(max_tool_calls=3),
         detached=True,
     )  # fmt: skip
     assert request.background

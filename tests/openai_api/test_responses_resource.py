@@ -10,7 +10,6 @@ from openresponses_types.types import ResponseResource
 
 from gateway.events import Incomplete, StopReason, Usage
 from gateway.messages import JsonObject
-from gateway.openai_api.questions import EarlierCall
 from gateway.openai_api.responses_resource import (
     ResponseForm,
     form_of,
@@ -19,6 +18,7 @@ from gateway.openai_api.responses_resource import (
     response_object,
 )
 from gateway.openai_api.usage import responses_usage
+from gateway.protocol.earlier_calls import EarlierCall
 from gateway.store import RunRecord, RunStatus
 
 SAID: JsonObject = {

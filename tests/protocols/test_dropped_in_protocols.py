@@ -131,7 +131,7 @@ async def test_a_protocol_that_fails_to_delete_what_is_due_is_asked_again(tmp_pa
 
 
 CLOSING = """# gateway/protocols/closing.py
-from gateway.access.callers import Caller
+from gateway.access.callers import LOCAL_CALLER, Caller
 from gateway.protocol import WireProtocol
 
 begun, statuses = [], []
@@ -144,7 +144,7 @@ async def close(environment):
 
 
 def routes(environment):
-    environment.on_run_begun(begun.append)
+    environment.on_run_begun(LOCAL_CALLER, "thread-1", begun.append)
     return []
 
 
@@ -152,7 +152,7 @@ PROTOCOL = WireProtocol("closing", routes, close=close)
 """
 
 
-async def test_a_protocol_hears_of_each_run_that_begins_and_is_closed_once_all_have_ended(tmp_path: Path) -> None:
+async def test_a_protocol_hears_of_runs_on_a_thread_and_is_closed_once_all_have_ended(tmp_path: Path) -> None:
     with file_in_room(CLOSING, tmp_path):
         agents = [agent("a", scripted([{"text": "one"}, {"hang": True}]))]
         async with (

@@ -7,9 +7,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import Scope
 
-from gateway.endpoints.error_forms import ErrorForms
 from gateway.problems import ErrorForm, Problem, problem_json
 from gateway.protocol import WireProtocol
+from gateway.protocol.error_forms import ErrorForms
 
 
 def named(name: str) -> ErrorForm:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.endpoints.fields import MOST_ITEMS
+from gateway.protocol.fields import MOST_ITEMS
 from tests.openai_scene import AGENTS
 from tests.running_gateway import LocalGateway, local_gateway
 
@@ -79,3 +79,9 @@ async def test_as_many_items_as_a_request_may_have_are_answered(gateway: LocalGa
     answer = await gateway.client.http.post(path, json=body, headers={"A2A-Version": "1.0"})
     assert answer.status_code == 200, answer.text
     assert "error" not in answer.json() or answer.json()["error"] is None
+
+
+async def test_the_tools_of_a_response_are_counted_once(gateway: LocalGateway) -> None:
+    path, body = responses(tools=[{"type": "function", "name": "f"}] * (MOST_ITEMS // 2 + 1_000))
+    answer = await gateway.client.http.post(path, json=body)
+    assert answer.status_code == 200, answer.text

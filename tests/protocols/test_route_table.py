@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Match, Mount, Route, Router
 from starlette.types import ASGIApp, Scope
 
-from gateway.endpoints.route_table import RouteTable
+from gateway.protocol.route_table import RouteTable
 from tests.embedded_gateway import application_of, client_of
 
 PATHS = (

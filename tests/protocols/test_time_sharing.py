@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from gateway.endpoints.time_sharing import TimeSharing
+from gateway.protocol.time_sharing import TimeSharing
 
 
 def steps(name: str, number: int, done: list[str]) -> Generator[None, None, str]:
@@ -37,6 +37,23 @@ async def test_whatever_else_the_loop_has_to_do_comes_between_two_steps() -> Non
         await asyncio.sleep(0)
         assert len(done) <= before + 1
     assert len(done) == 500
+
+
+async def test_single_turns_are_shared_as_steps_are() -> None:
+    time, done = TimeSharing(), list[str]()
+
+    async def work(owner: str) -> None:
+        await time.turn(owner)
+        done.append(owner)
+
+    many = [asyncio.create_task(work("alice")) for _ in range(20)]
+    work_of_bob = asyncio.create_task(work("bob"))
+    while not all(each.done() for each in (*many, work_of_bob)):
+        before = len(done)
+        await asyncio.sleep(0)
+        assert len(done) <= before + 1, "one in each turn of the loop"
+    assert done.index("bob") <= 1
+    assert len(done) == 21
 
 
 async def test_what_is_cancelled_or_fails_leaves_the_time_to_others() -> None:

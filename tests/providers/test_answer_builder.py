@@ -73,7 +73,7 @@ def test_a_text_opens_at_its_first_words_and_closes_at_the_end() -> None:
     assert isinstance(started, TextStarted)
     name = started.message_id
     assert (started.role, started.index) == ("assistant", 0)
-    assert rest == [TextDelta(name, "Hel"), TextDelta(name, "lo"), TextEnded(name), ModelCallEnded(StopReason.END_TURN)]
+    assert rest == [TextDelta(name, ["Hel", "lo"]), TextEnded(name), ModelCallEnded(StopReason.END_TURN)]
 
 
 def test_events_are_taken_once() -> None:
@@ -226,7 +226,7 @@ def test_a_character_that_comes_in_halves_is_never_shown_as_half() -> None:
     response = builder()
     response.text(0, "a\ud83d")
     response.text(0, "\ude00b")
-    assert [event.text for event in finished(response) if isinstance(event, TextDelta)] == ["a", "😀b"]
+    assert [event.texts for event in finished(response) if isinstance(event, TextDelta)] == [("a", "😀b")]
 
 
 def test_a_half_alone_opens_the_block_but_waits_for_the_other() -> None:

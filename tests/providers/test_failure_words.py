@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import ModelError, ModelErrorKind
-from gateway.providers.failure_words import operator_message, public_message
+from gateway.providers.failure_words import operator_message, shown_message
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import chat_server, completion, error
 from tests.running_gateway import DEADLINE_SECONDS, GatewayClient, agent, local_gateway, run_body
@@ -127,9 +127,10 @@ def test_what_a_provider_says_is_one_short_line() -> None:
 
 @pytest.mark.parametrize("code", [f"model_{kind.value}" for kind in ModelErrorKind])
 def test_no_stranger_is_told_of_models_and_providers(code: str) -> None:
-    words = public_message(code, "m (p): the model provider's quota is used up: secret")
+    words = shown_message(code, "m (p): the model provider's quota is used up: secret", to_operator=False)
     assert not any(each in words for each in ("provider", "model", "secret", "credential"))
 
 
 def test_what_failed_otherwise_is_said_as_it_is() -> None:
-    assert public_message("limit_max_iteration", "the run reached its limit") == "the run reached its limit"
+    for to_operator in (True, False):
+        assert shown_message("limit_max_iteration", "the run reached", to_operator=to_operator) == "the run reached"

@@ -129,7 +129,7 @@ async def scene_of(case: Case, certificate: Path, seconds: float = ENDLESS) -> A
 
 
 def said(events: Events) -> list[str]:
-    return [event.text for event in events if type(event) is TextDelta]
+    return [text for event in events if type(event) is TextDelta for text in event.texts]
 
 
 @pytest.fixture(params=CASES)

@@ -157,6 +157,16 @@ async def test_a_failure_is_remembered_for_a_shorter_while(
     assert message.content == (ImageBlock(PNG),)
 
 
+async def test_only_so_many_failures_are_remembered(server: BedrockServer, clock: MovableClock) -> None:
+    http = HttpClients(clock, allowed_private_hosts=frozenset({"127.0.0.1"}))
+    fetcher = MediaFetcher(http, clock, {ImageBlock: 100}, kept_bytes=1_200)
+    for name in ("a", "b", "a"):
+        server.will_reply(Reply([], 503))
+        await fetcher.inline(asked(ImageBlock(UrlSource(f"{server.url}/{name}"))))
+    assert len(server.requests) == 3
+    await http.close()
+
+
 async def test_only_so_many_urls_are_fetched_and_the_last_ones_count(
     server: BedrockServer, fetcher: MediaFetcher
 ) -> None:
@@ -168,7 +178,7 @@ async def test_only_so_many_urls_are_fetched_and_the_last_ones_count(
 
 async def test_what_is_kept_is_bounded(server: BedrockServer, clock: MovableClock) -> None:
     http = HttpClients(clock, allowed_private_hosts=frozenset({"127.0.0.1"}))
-    fetcher = MediaFetcher(http, clock, {ImageBlock: 100, DocumentBlock: 100}, kept_bytes=9)
+    fetcher = MediaFetcher(http, clock, {ImageBlock: 100, DocumentBlock: 100}, kept_bytes=1_200)
     picture(server, 4)
     for name in ("a", "b", "c"):
         await fetcher.inline(asked(ImageBlock(UrlSource(f"{server.url}/{name}"))))

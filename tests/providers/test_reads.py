@@ -20,7 +20,7 @@ from gateway.anthropic import reader as anthropic_reader
 from gateway.anthropic.reader import MessageReader
 from gateway.bedrock.converse_reader import ConverseReader
 from gateway.bedrock.families import family_of
-from gateway.events import TextDelta
+from gateway.events import Events, TextDelta
 from gateway.gemini import reader as gemini_reader
 from gateway.gemini.reader import GenerateContentReader
 from gateway.messages import Message, TextBlock
@@ -33,6 +33,7 @@ from gateway.providers.answer_builder import AnswerBuilder
 from gateway.providers.answer_reader import AnswerReader, RecordReader
 from gateway.providers.repeated_events import Likeness, RepeatedEventsReader
 from tests.bedrock_server import block_stop, event, exception, message_stop, metadata, text, thought, tool
+from tests.pieces import pieces
 
 REQUEST = ModelRequest("turn", (Message("m", "user", (TextBlock("hello"),)),))
 
@@ -257,14 +258,16 @@ _MADE_ID = re.compile(r"\w+_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]
 
 def read(reader: AnswerReader, reads: Sequence[bytes]) -> tuple[list[str], str]:
     """The events with their ids counted, and how it failed."""
-    events: list[object] = []
+    events: Events = []
     for each in reads:
         if not reader.done and reader.failure is None:
             events += reader.feed(each)
     if not reader.done and reader.failure is None:
         events += reader.eof()
     ids: dict[str, str] = {}
-    counted = [_MADE_ID.sub(lambda found: ids.setdefault(found[0], f"id{len(ids)}"), repr(event)) for event in events]
+    counted = [
+        _MADE_ID.sub(lambda found: ids.setdefault(found[0], f"id{len(ids)}"), repr(event)) for event in pieces(events)
+    ]
     return counted, repr(reader.failure and (reader.failure.kind, reader.failure.provider_message))
 
 

@@ -28,8 +28,7 @@ from gateway.openai.chat_completions import dialect_of
 from gateway.openai.chat_request import chat_request
 from gateway.openai.responses import profile_of
 from gateway.openai.responses_request import ResponsesTarget, responses_request
-from gateway.providers.option_table import OptionTable
-from gateway.wishes.generation import (
+from gateway.options.generation import (
     NO_OPTIONS,
     OPTION_NAMES,
     GenerationOptions,
@@ -37,6 +36,7 @@ from gateway.wishes.generation import (
     OneTool,
     ToolChoice,
 )
+from gateway.providers.option_table import OptionTable
 
 OPENAI = dialect_of("https://api.openai.com/v1/chat/completions")
 SONNET = "claude-sonnet-4-5"

@@ -12,9 +12,9 @@ import pytest
 from gateway.agent import text_input
 from gateway.configuration.file import InvalidConfigurationError
 from gateway.events import Event, ModelCallStarted
+from gateway.options.run_options import RunOptions
 from gateway.settings import Flags, check_settings
 from gateway.turns.resumption import kept_input, restored_input
-from gateway.wishes.run_wishes import RunWishes
 from tests.collected_spans import CollectedSpans, told
 from tests.openai_chat_server import chat_server, completion, error
 from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, write_configuration
@@ -28,8 +28,8 @@ def model_at(endpoint: str, **more: Any) -> dict[str, Any]:
 
 
 async def ask(gateway: LocalGateway, model: str, run_id: str) -> list[Event]:
-    """A run that wishes for that model; all of its events."""
-    given = replace(text_input("hi", thread_id=run_id, run_id=run_id), wishes=RunWishes(model=model))
+    """A run that asks for that model; all of its events."""
+    given = replace(text_input("hi", thread_id=run_id, run_id=run_id), options=RunOptions(model=model))
     viewer = await gateway.application.runner.start("local", "a", given)
     async with asyncio.timeout(DEADLINE_SECONDS):
         return [event async for batch in viewer for event in batch.events]
@@ -63,7 +63,7 @@ async def test_a_model_that_is_not_allowed_is_not_asked(tmp_path: Path, caplog: 
             assert models_in(await ask(gateway, "small", "r1")) == ["small"]
             assert "does not allow" not in caplog.text
             assert models_in(await ask(gateway, "huge", "r2")) == ["small"]
-            assert "a request's wish for a model is left out that the agent does not allow" in caplog.text
+            assert "the model that a request asks for is left out: the agent does not allow it" in caplog.text
 
 
 async def test_behind_an_allowed_model_come_the_agents_fallbacks(tmp_path: Path) -> None:
@@ -78,12 +78,12 @@ async def test_behind_an_allowed_model_come_the_agents_fallbacks(tmp_path: Path)
 
 
 def test_a_run_that_another_process_goes_on_with_has_its_model() -> None:
-    given = replace(text_input("hi", thread_id="t", run_id="r"), wishes=RunWishes(model="large"))
+    given = replace(text_input("hi", thread_id="t", run_id="r"), options=RunOptions(model="large"))
     kept = kept_input(given)
-    assert restored_input(kept, "t", "r").wishes == given.wishes
-    wishes: Any = kept["wishes"]
-    del wishes["model"]  # as an earlier version kept it
-    assert restored_input(kept, "t", "r").wishes == RunWishes()
+    assert restored_input(kept, "t", "r").options == given.options
+    options: Any = kept["wishes"]
+    del options["model"]  # as an earlier version kept it
+    assert restored_input(kept, "t", "r").options == RunOptions()
 
 
 def test_a_model_that_can_never_work_is_named_before_anybody_asks(tmp_path: Path) -> None:

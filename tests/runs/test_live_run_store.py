@@ -39,6 +39,7 @@ from tests.live_run_scene import (
     settle,
     words,
 )
+from tests.pieces import rows_of_pieces
 from tests.runner_scene import SAYS_HELLO, agent_of
 
 # --- the store fails
@@ -61,7 +62,7 @@ async def test_what_could_not_be_kept_is_not_shown_and_stops_the_run() -> None:
     assert isinstance(scene.live.failure, StoreFullError)
     scene.live.accept(words("never sent"))
     assert scene.store.appends == 2, "nothing more is handed to the store: it would leave a gap"
-    scene.live.give_up([FAILED])
+    scene.live.give_up(FAILED)
     *seen, farewell = await read_all(scene.first_viewer)
     assert numbered(seen) == scene.store.log
     assert (farewell.first < 1, list(farewell.events)) == (True, [FAILED])
@@ -84,7 +85,7 @@ async def test_who_joins_while_the_store_fails_is_told_so(given_up: bool) -> Non
     scene.store.fail(StoreError("the disk is gone"))
     await settle()
     if given_up:
-        scene.live.give_up([FAILED])
+        scene.live.give_up(FAILED)
         scene.live.enter(Phase.ENDING)
         scene.live.block(StoreError("the disk is still gone"))
     else:
@@ -106,7 +107,7 @@ async def test_a_cursor_works_while_the_store_fails() -> None:
     await settle()
     async with asyncio.timeout(DEADLINE_SECONDS):
         viewer = await scene.live.follow_from(1)
-    scene.live.give_up([FAILED])
+    scene.live.give_up(FAILED)
     *seen, farewell = await read_all(viewer)
     assert numbered(seen) == scene.store.log[1:]
     assert list(farewell.events) == [FAILED]
@@ -153,7 +154,7 @@ async def test_with_a_real_store_everybody_gets_all_of_it(sqlite: Store) -> None
     await sqlite.end_run(ended, thread, keep=0, first=number_of_end, records=records)
     live.publish_numbered()
     live.finish()
-    log = await sqlite.read_events(OWNER, RUN, after=0, limit=1_000)
+    log = rows_of_pieces(await sqlite.read_events(OWNER, RUN, after=0, limit=1_000))
     check_log(log)
     assert len(log) == 304
     for batches in await asyncio.gather(*reading):
@@ -180,9 +181,9 @@ async def test_with_a_real_store_that_is_full_the_run_fails_with_its_words() -> 
     await settle()
     assert isinstance(live.failure, StoreFullError)
     assert live.failure.code == "store_full"
-    live.give_up([FAILED])
+    live.give_up(FAILED)
     *seen, farewell = await read_all(viewer)
-    assert numbered(seen) == await store.read_events(OWNER, RUN, after=0, limit=10)
+    assert numbered(seen) == rows_of_pieces(await store.read_events(OWNER, RUN, after=0, limit=10))
     assert list(farewell.events) == [FAILED]
     await asyncio.wait([work])
     await store.close()

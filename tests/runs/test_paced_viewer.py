@@ -14,6 +14,7 @@ from gateway.frozen import replace
 from gateway.records import encode_events
 from gateway.runs.viewer import Batch, Viewer
 from gateway.store import RunRecord, RunStatus, Thread
+from tests.pieces import pieces
 from tests.runner_scene import HANGS, OWNER, Scene, agent_of, question, read_until, runner_scene
 
 # What came together, and how many seconds after the run's start. Ten minutes of thinking are in between.
@@ -61,7 +62,7 @@ async def shown(scene: Scene, viewer: Viewer, last: Event | None = None) -> list
             continue
         if not batch.events:
             return found
-        found.append((round(scene.clock.monotonic() - begun, 3), list(batch.events)))
+        found.append((round(scene.clock.monotonic() - begun, 3), pieces(batch.events)))
         if last is not None and batch.events[-1] == last:
             return found
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from gateway.providers.background_tasks import CLOSE_SECONDS
 from gateway.runs.removal import AGAIN_SECONDS, LONGEST_SECONDS, MOST_ROUNDS, MOST_TRIES
+from gateway.store import DueDeletion, Store
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import Script, error
 from tests.responses_events import call_item, message_item
@@ -313,6 +315,75 @@ async def test_a_gateway_that_stops_leaves_the_rest_to_the_next(
             await gone(server, 2)
             await nothing_due(scene)
         assert server.responses == {}
+
+
+class LateStore:
+    """A store whose list of due deletions comes late, once `held` is set, and which says late that a thread is deleted,
+    once `deleting` is. `read`: the list was made.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.held: asyncio.Event | None = None
+        self.deleting: asyncio.Event | None = None
+        self.read = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    async def due_deletions(self) -> list[DueDeletion]:
+        due = await self.store.due_deletions()
+        if self.held is not None:
+            self.read.set()
+            await self.held.wait()
+        return due
+
+    async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
+        deleted = await self.store.delete_thread(owner, thread_id, due)
+        if self.deleting is not None:
+            await self.deleting.wait()
+        return deleted
+
+
+async def test_a_deletion_that_ends_while_the_due_ones_are_read_is_not_done_again(tmp_path: Path) -> None:
+    parts = parts_with_store(cast("Callable[[Store], Store]", LateStore))
+    async with stateful_scene(tmp_path, clock=MovableClock(), parts=parts) as scene:
+        server, application = scene.server, scene.gateway.application
+        store, removal = cast(LateStore, application.store), application.runner.removal
+        server.will_answer(message_item("Hello"))
+        await scene.say("Hi")
+        answered = asyncio.Event()
+        server.answers(Script(200, (b"{}",), "application/json", headers_after=answered))
+        await delete(scene)
+        await gone(server, 1)
+        store.held = asyncio.Event()
+        round_of_now = asyncio.create_task(removal.go_on(application.runner.agents))
+        await store.read.wait()
+        answered.set()
+        await until_answered(store.store.due_deletions, lambda due: not due)
+        await removal.close()
+        store.held.set()
+        await round_of_now
+        await removal.close()
+        assert len(deletions(server)) == 1
+
+
+async def test_a_deletion_that_a_round_has_done_already_is_not_done_by_its_own_request(tmp_path: Path) -> None:
+    parts = parts_with_store(cast("Callable[[Store], Store]", LateStore))
+    async with stateful_scene(tmp_path, clock=MovableClock(), parts=parts) as scene:
+        server, application = scene.server, scene.gateway.application
+        store, removal = cast(LateStore, application.store), application.runner.removal
+        server.will_answer(message_item("Hello"))
+        await scene.say("Hi")
+        store.deleting = asyncio.Event()
+        deleting = asyncio.create_task(delete(scene))
+        await until_answered(store.store.due_deletions, bool)
+        await removal.go_on(application.runner.agents)
+        await removal.close()
+        store.deleting.set()
+        await deleting
+        await removal.close()
+        assert len(deletions(server)) == 1
 
 
 async def nothing_due(scene: StatefulScene) -> None:

@@ -198,6 +198,7 @@ async def test_a_run_that_is_cancelled_while_it_waits_has_what_it_was_given_once
         await scene.runner.cancel(OWNER, "r2")
         await read(waiting)
         assert await of(scene, "r2") == RunMessages()
+        await scene.clock.advance(1)
         scene.store.reached["begin_run"].clear()
         scene.store.hold("begin_run")
         await scene.runner.cancel(OWNER, "r1")

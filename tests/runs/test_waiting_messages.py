@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from gateway.agent import AgentInput, InterruptAnswer
+from gateway.agent import AgentInput, InterruptAnswer, ThreadPoint
 from gateway.agents.open_agent import OpenAgent
 from gateway.events import (
     Cancelled,
@@ -26,6 +26,7 @@ from gateway.protocol.input_cache import known_and_new
 from gateway.runs.endings import input_digest
 from gateway.store import RunRecord, RunStatus, Thread
 from gateway.tool import ToolContext
+from tests.collected_words import CollectedWords, documented
 from tests.loop_runs import FunctionTool
 from tests.runner_scene import (
     HANGS,
@@ -141,6 +142,31 @@ async def test_behind_a_run_that_has_not_read_its_thread_only_what_is_new_waits(
         await begins
 
 
+async def behind_a_run_that_begins(*given: AgentInput) -> list[tuple[RunRecord, tuple[Message, ...]]]:
+    """What the store has of these, which wait behind a run whose begin is not stored: a process that is killed now
+    leaves nothing else.
+    """
+    box = BrokenToolbox()
+    box.waits = asyncio.Event()
+    async with runner_scene(agent_of("a", SAYS_HELLO, box, on_concurrent_run="enqueue")) as scene:
+        first = replace(question("first", run_id="first"), messages=(user("first", "sent-1"),))
+        begins = asyncio.create_task(scene.start("a", first))
+        await until(box.asked.is_set)
+        for each in given:
+            await scene.start("a", each)
+        left: list[tuple[RunRecord, tuple[Message, ...]]] = await scene.store.waiting_runs()
+        box.waits.set()
+        await begins
+        return left
+
+
+def without_ids(run_id: str, *said: str, **more: object) -> AgentInput:
+    """A whole history of a client that has no ids for it."""
+    messages = tuple([user(text, f"{run_id}-{number}") for number, text in enumerate(said)])
+    given = replace(question(run_id=run_id), messages=messages, minted_ids=frozenset([m.id for m in messages]))
+    return replace(given, recognition=partial(known_and_new, beginning=common_beginning), **more)  # type: ignore[arg-type]
+
+
 async def test_what_waited_with_a_run_that_fails_as_it_begins_stands_in_its_thread() -> None:
     box = BrokenToolbox()
     async with runner_scene(agent_of("a", HANGS, box, on_concurrent_run="enqueue", history="append")) as scene:
@@ -229,6 +255,77 @@ async def test_a_thread_for_who_asks_for_no_memory_stays_hidden_and_expires() ->
         assert (kept.listed, kept.hidden, len(kept.messages)) == (False, True, 2)
         await scene.clock.advance(3601)
         assert await scene.runner.delete_expired() == 1
+
+
+async def test_a_thread_of_which_nothing_was_stored_begins_as_the_run_would_have_begun_it() -> None:
+    given = replace(question("second", run_id="second"), collection="c1", short_lived=True)
+    left = await behind_a_run_that_begins(given)
+    async with runner_scene(enqueues(), thread_documents=CollectedWords()) as scene:
+        for each in left:
+            await scene.store.queue_run(*each)
+        await scene.runner.driver.recover()
+        kept = await scene.store.load_thread(OWNER, "t")
+        assert kept is not None
+        assert [each.text for each in kept.messages] == ["second"]
+        assert (kept.collection, kept.hidden, kept.listed) == ("c1", True, False)
+        assert await documented(scene.store, "t", OWNER) == [(0, "second")]
+        await scene.clock.advance(3601)
+        assert await scene.runner.delete_expired() == 1
+
+
+@pytest.mark.parametrize("status", [RunStatus.QUEUED, RunStatus.CANCELLED])
+async def test_a_thread_of_which_nothing_was_stored_begins_as_the_fork_that_it_is(status: RunStatus) -> None:
+    async with runner_scene(enqueues()) as scene:
+        await scene.store.create_thread(thread(user("one"), user("two"), thread_id="before"), {})
+        point = ThreadPoint("before", 1, 1, "user-one")
+        given = replace(question("second", run_id="second", thread_id="t"), begins_from=point)
+        ((waits, said),) = await behind_a_run_that_begins(given)
+        await scene.store.queue_run(waits, said)
+        if status.ended:
+            await scene.store.queue_run(replace(waits, status=status, finished_at=scene.clock.now()))
+        await scene.clock.advance(1)
+        await scene.runner.driver.recover()
+        assert await texts(scene) == ["one", "second"]
+        run = await scene.runner.run(OWNER, "second")
+        assert (run.status, run.thread_length) == (status if status.ended else RunStatus.FAILED, 2)
+        assert run.finished_at == scene.clock.now() - status.ended
+        assert len(await scene.kept_events("second")) == 2
+        assert await scene.store.waiting_runs() == []
+
+
+async def test_what_a_thread_was_to_begin_from_may_be_gone() -> None:
+    given = replace(question("second", run_id="second"), begins_from=ThreadPoint("before", 1, 1, "user-one"))
+    ((waits, said),) = await behind_a_run_that_begins(given)
+    async with runner_scene(enqueues()) as scene:
+        await scene.store.queue_run(waits, said)
+        await scene.runner.driver.recover()
+        assert await texts(scene) == ["second"]
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_a_history_without_ids_stands_once_whether_the_run_in_front_stored_it_or_not(is_stored: bool) -> None:
+    left = await behind_a_run_that_begins(
+        without_ids("second", "first", "second"), without_ids("third", "first", "second", "third")
+    )
+    async with runner_scene(enqueues()) as scene:
+        if is_stored:
+            under_way = record("first", RunStatus.RUNNING, started_at=1.0)
+            await scene.store.begin_run(under_way, thread(user("first", "sent-1"), last_run_id="first"), keep=0)
+        for each in left:
+            await scene.store.queue_run(*each)
+        await scene.runner.driver.recover()
+        assert await texts(scene) == ["first", "second", "third"]
+
+
+async def test_the_same_words_again_are_new_where_a_history_without_ids_has_them_twice() -> None:
+    left = await behind_a_run_that_begins(without_ids("second", "first", "first"))
+    async with runner_scene(enqueues()) as scene:
+        under_way = record("first", RunStatus.RUNNING, started_at=1.0)
+        await scene.store.begin_run(under_way, thread(user("first", "sent-1"), last_run_id="first"), keep=0)
+        for each in left:
+            await scene.store.queue_run(*each)
+        await scene.runner.driver.recover()
+        assert await texts(scene) == ["first", "first"]
 
 
 async def test_a_question_stays_open_behind_which_a_message_waited() -> None:

@@ -121,3 +121,27 @@ def test_no_step_of_a_search_is_longer_than_a_slice() -> None:
     assert sum(budget.noted) > 5 * SLICE_STEPS
     assert max(budget.noted) <= SLICE_STEPS + len(words) // 2  # the words are read at once
     assert len(rests) >= sum(budget.noted) // SLICE_STEPS
+
+
+@pytest.mark.parametrize("owns_connection", [True, False])
+def test_others_work_while_a_statement_is_under_way_where_nobody_else_uses_its_connection(
+    owns_connection: bool,
+) -> None:
+    rests: list[None] = []
+    most = SearchSteps(100_000_000, 0)
+    budget = Budget(1, most, lambda: rests.append(None), owns_connection=owns_connection)
+    count = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT max(i) FROM n"
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database, budget.of(database):
+        database.execute(count).fetchone()
+    assert bool(rests) is owns_connection
+
+
+async def test_a_very_long_word_is_compared_with_none_that_is_only_similar() -> None:
+    engine = EmbeddedSearchEngine(None)
+    long, short = "a" * 300, "a" * 200
+    await engine.index("words", [{"word": long, "text": long}, {"word": short, "text": short}], MAPPINGS)
+    for field in ("word", "text"):
+        for word in (short, long):
+            asked: JsonObject = {"query": {"match": {field: {"query": word + "b", "fuzziness": 2}}}}
+            assert bool(hits(await engine.search("words", asked))) is (word == short)
+    await engine.close()

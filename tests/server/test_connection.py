@@ -13,7 +13,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from gateway.endpoints.requests import end_with_client
+from gateway.protocol.requests import end_with_client
 from gateway.server.connection import LARGEST_READ, MAX_HEAD_BYTES, Connection
 from tests.asgi_server import DEADLINE_SECONDS, RawClient, serving
 from tests.connection_scene import HEAD, Stream, answer_nothing, keeping, parted

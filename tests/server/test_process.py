@@ -15,6 +15,7 @@ import pytest
 
 from tests.running_gateway import (
     DEADLINE_SECONDS,
+    NEW_INTERPRETER,
     agent,
     gateway_process,
     parse_frames,
@@ -76,7 +77,7 @@ async def test_readers_who_are_gone_leave_no_large_blocks_behind(tmp_path: Path)
         tmp_path, [agent("a", words, tools=[{"type": "ListIndexTool"}])], server=UNBOUNDED
     )
     request = b"GET /threads/thread-1/messages HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    async with gateway_process(configuration) as gateway:
+    async with gateway_process(configuration, program=NEW_INTERPRETER) as gateway:
         address = urlsplit(gateway.client.base_url)
         await gateway.client.run("a", run_body())
         assert len(json.dumps(await gateway.client.get("/threads/thread-1/messages"))) > 6_000_000

@@ -22,6 +22,7 @@ from tests.running_gateway import (
     DEADLINE_SECONDS,
     GatewayProcess,
     agent,
+    gateway_command,
     gateway_process,
     local_gateway,
     run_body,
@@ -66,14 +67,7 @@ async def reloadable(
 
 async def reload_command(directory: Path, *arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
     """`agui-gateway reload`: its exit code and all that it says."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gateway", "reload", "--config", str(directory / "gateway.yaml"), *arguments,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env={**os.environ, **(env or {})},
-    )  # fmt: skip
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        output, _ = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, output.decode()
+    return await gateway_command(directory, "reload", "--config", str(directory / "gateway.yaml"), *arguments, env=env)
 
 
 def pending_signals(pid: int) -> set[int]:
@@ -160,24 +154,34 @@ async def test_signals_while_the_file_is_read_read_it_once_more(tmp_path: Path) 
 async def test_a_terminal_that_is_closed_ends_the_process_as_ever(tmp_path: Path) -> None:
     file = write_configuration(tmp_path, [agent("a", HELLO)])
     ours, theirs = os.openpty()
-    # the first terminal that a session opens is its own
-    command = "import os, sys; os.open(sys.argv[1], os.O_RDWR); os.execv(sys.executable, sys.argv[2:])"
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", command, os.ttyname(theirs)),
-        *(sys.executable, "-m", "gateway", "serve", "--config", str(file)),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    # The first terminal that a session opens is its own. Who runs these tests under nohup hands the ignored signal on.
+    command = (
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.open(sys.argv[1], os.O_RDWR);"
+        " os.execv(sys.executable, sys.argv[2:])"
+    )
+    log = tmp_path / "gateway.log"
+    with log.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", command, os.ttyname(theirs)),
+            *(sys.executable, "-m", "gateway", "serve", "--config", str(file)),
+            stdout=asyncio.subprocess.PIPE, stderr=errors, start_new_session=True,
+        )  # fmt: skip
     os.close(theirs)
+    said = b""
     try:
         assert process.stdout is not None
         async with asyncio.timeout(DEADLINE_SECONDS):
-            assert b"serves" in await process.stdout.readline()
+            said = await process.stdout.readline()
+            assert b"serves" in said, log.read_text()
             os.close(ours)
-            assert await process.wait() == 0
+            assert await process.wait() == 0, log.read_text()
+    except TimeoutError:
+        pytest.fail(f"exit code {process.returncode}, said {said!r}, log: {log.read_text()}")
     finally:
         if process.returncode is None:
             process.kill()
-            await process.wait()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await process.communicate()
 
 
 async def test_an_agent_that_is_the_same_keeps_what_it_has_open(tmp_path: Path) -> None:

@@ -16,8 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from gateway.errors import StoreError
 from gateway.frozen import replace
 from gateway.history.versions import Rewrite
-from gateway.messages import JsonObject
+from gateway.messages import JsonObject, Message
 from gateway.owners import visitor_owner
+from gateway.records import encode_message
+from gateway.sqlite import tables
 from gateway.sqlite.store import SqliteStore
 from gateway.store import Store, Thread, ThreadChange
 from tests.collected_words import SAID, TALK, CollectedWords, document_id, documented, found, talk
@@ -291,6 +293,31 @@ async def test_many_documents_let_other_writes_pass(tmp_path: Path) -> None:
     await within(asyncio.gather(many, other))
     assert ended == ["other", "many"]
     assert await documented(store) == numbered(*MANY), "whoever wrote is told when all are there"
+    await within(store.close())
+
+
+async def test_many_messages_are_encoded_before_their_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While they are encoded nobody's write waits."""
+    within_transactions = 0
+
+    def counted(message: Message) -> bytes:
+        nonlocal within_transactions
+        within_transactions += 1
+        return encode_message(message)
+
+    monkeypatch.setattr(tables, "encode_message", counted)
+    store = opened("sqlite", tmp_path)
+    await within(store.open())
+    first, more, others = said(*MANY * 3), said(*MANY * 6), said(*MANY[:100], *["other"] * 1_400, version=2)
+    await within(store.create_thread(first, {}))
+    await within(store.write_thread(more, keep=len(first.messages)))
+    await within(store.write_thread(others, keep=100))
+    assert within_transactions == 0
+    loaded = await within(store.load_thread(OWNER, "t1"))
+    assert loaded is not None
+    assert loaded.messages == others.messages
     await within(store.close())
 
 

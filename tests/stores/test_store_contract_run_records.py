@@ -10,6 +10,7 @@ from gateway.errors import ConflictError, InvalidRequestError
 from gateway.messages import JsonObject
 from gateway.owners import visitor_owner
 from gateway.store import RunFilter, RunRecord, RunStatus, Store
+from tests.pieces import rows_of_pieces
 from tests.stored_samples import OWNER, begin, ended, logged, numbered, records, run, thread, within
 
 REQUEST: JsonObject = {"metadata": {"a": "\ud83d"}, "input": ["item_1"], "temperature": 0.5, "large": 2**70}
@@ -112,6 +113,13 @@ async def test_runs_of_a_protocol_are_found_the_one_that_changed_last_first(stor
     await asked(store, "task_4", "t2", agent_id="poet")
     assert await found(store, replace(task, agent_id="poet")) == ([["task_4"]], 1)
     assert await found(store, replace(task, agent_id="poet", thread_id="t1")) == ([[]], 0)
+    page, _ = await within(store.find_runs(OWNER, task, limit=3, cursor=None))
+    behind = [await within(store.find_runs(OWNER, task, limit=1, cursor=cursor)) for cursor in page.cursors]
+    assert [[each.run_id for each in next_page.items] for next_page, _ in behind] == [
+        ["task_3"],
+        ["task_4"],
+        ["task_2"],
+    ]
     with pytest.raises(InvalidRequestError):
         await within(store.find_runs(OWNER, task, limit=1, cursor="cgAAAAAAAAAB"))
 
@@ -199,5 +207,5 @@ async def test_events_keep_the_times_at_which_they_came(store: Store) -> None:
     store.append_events(OWNER, "r1", 5, replace(records(5, 5), at=25.0))
     await within(store.append_events(OWNER, "r1", 6, replace(records(6, 6), at=26.0)))
     await within(store.end_run(ended(), thread(), keep=1, first=7, records=records(7, 7)))
-    rows = await within(store.read_events(OWNER, "r1", after=0, limit=100))
+    rows = rows_of_pieces(await within(store.read_events(OWNER, "r1", after=0, limit=100)))
     assert [row.at for row in rows] == [10.25, 10.25, 20.5, 20.75, 25.0, 25.0, None]

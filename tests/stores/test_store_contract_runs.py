@@ -19,10 +19,12 @@ from gateway.events import (
     TextDelta,
     TextStarted,
     Usage,
+    count_of,
 )
 from gateway.messages import NO_DATA, Base64Source, ImageBlock
 from gateway.records import encode_events
 from gateway.store import RunStatus, Store
+from tests.pieces import rows_of_pieces
 from tests.stored_samples import (
     OWNER,
     begin,
@@ -154,7 +156,7 @@ async def test_events_come_back_by_number(store: Store) -> None:
     await within(store.append_events(OWNER, "r1", 4, records(4, 10)))
     for after in range(12):
         rows = await within(store.read_events(OWNER, "r1", after=after, limit=100))
-        assert [(row.sequence, row.event) for row in rows] == numbered(10)[after:]
+        assert [(row.sequence, row.event) for row in rows_of_pieces(rows)] == numbered(10)[after:]
     assert await within(store.last_sequence(OWNER, "r1")) == 10
 
 
@@ -167,16 +169,34 @@ async def test_a_log_is_read_a_page_at_a_time(store: Store) -> None:
     for limit in (1, 2, 5, 50, 1000):
         after, found = 0, []
         while rows := await within(store.read_events(OWNER, "r1", after=after, limit=limit)):
-            assert len(rows) <= limit + 50, "a few more, not all"
-            found += [(row.sequence, row.event) for row in rows]
-            after = rows[-1].sequence
+            assert count_of(row.event for row in rows) <= limit + 50, "a few more, not all"
+            found += [(row.sequence, row.event) for row in rows_of_pieces(rows)]
+            after = rows[-1].last
         assert found == numbered(first - 1)
+
+
+async def test_short_logs_are_read_together(store: Store) -> None:
+    for number in (1, 2, 3, 4):
+        await begin(store, f"r{number}", f"t{number}")
+    await within(store.append_events(OWNER, "r1", 1, records(1, 3)))
+    await within(store.append_events(OWNER, "r1", 4, records(4, 4)))
+    await within(store.append_events(OWNER, "r2", 1, records(1, 9)))
+    await within(store.append_events(OWNER, "r4", 1, records(1, 1)))
+    ids = ["r1", "r2", "r3", "r4", "r5"]
+    logs = await within(store.read_logs(OWNER, ids, limit=9, max_bytes=1_000_000))
+    assert {run_id: [(row.sequence, row.event) for row in rows_of_pieces(rows)] for run_id, rows in logs.items()} == {
+        "r1": numbered(4),
+        "r4": numbered(1),
+    }, "r2's is too long, r3 has none, r5 is not there"
+    assert [*await within(store.read_logs(OWNER, ids, limit=9, max_bytes=1))] == ["r1"]
+    assert not await within(store.read_logs("key-2", ids, limit=9, max_bytes=1_000_000))
 
 
 @pytest.mark.parametrize("after", [-1, -(2**80), 0])
 async def test_a_number_before_the_first_reads_from_the_start(store: Store, after: int) -> None:
     await within(store.begin_run(run(), thread(), keep=0, records=records(1, 2)))
-    assert [row.sequence for row in await within(store.read_events(OWNER, "r1", after=after, limit=9))] == [1, 2]
+    rows = await within(store.read_events(OWNER, "r1", after=after, limit=9))
+    assert [row.sequence for row in rows_of_pieces(rows)] == [1, 2]
 
 
 @pytest.mark.parametrize("after", [2, 3, 2**63, 2**200])

@@ -30,6 +30,7 @@ from gateway.store import DueDeletion, RunRecord, RunStatus, Store, StoreType, T
 from gateway.stores.sqlite import STORE
 from tests.collected_words import documented
 from tests.confirming_writer import NOTE, collecting_store
+from tests.pieces import rows_of_pieces
 from tests.running_gateway import agent, gateway_process, run_body, scripted, write_configuration
 from tests.stored_samples import (
     DEADLINE_SECONDS,
@@ -497,7 +498,7 @@ async def test_a_file_of_each_earlier_version_opens_with_its_threads(tmp_path: P
     old_run = RunRecord(OWNER, "r1", "old", "assistant", RunStatus.COMPLETED, 1.0, None, 2.0, input_digest="d1")
     assert (await within(store.list_runs(OWNER, "old", limit=5, cursor=None))).items == (old_run,)
     assert await logged(store) == numbered(2)
-    rows = await within(store.read_events(OWNER, "r1", after=0, limit=5))
+    rows = rows_of_pieces(await within(store.read_events(OWNER, "r1", after=0, limit=5)))
     assert [row.at for row in rows] == [None, None]
     assert await within(store.keep_secret("a", b"fresh")) == b"fresh"
     due = DueDeletion("d1", "assistant", "holder", ("resp_1",), 3.0)

@@ -14,8 +14,8 @@ from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject
 from gateway.model import ModelEnvironment, ModelRequest
 from gateway.models.scripted import PROVIDER
+from gateway.options.generation import GenerationOptions
 from gateway.telemetry.model_calls import traced_providers
-from gateway.wishes.generation import GenerationOptions
 from tests.collected_spans import CollectedSpans, is_below, span_id, told, trace_of, traceparent_of
 from tests.fault_scenes import fault_tool, release
 from tests.movable_clock import MovableClock

@@ -238,3 +238,9 @@ async def test_a_query_that_a_model_writes_has_at_most_100_kb(engine: SearchEngi
     for arguments in (plain, packed):
         with pytest.raises(ToolError, match="at most 100000"):
             await answer(tool, arguments)
+
+
+async def test_a_text_that_is_too_long_for_a_query_is_not_parsed(engine: SearchEngine) -> None:
+    tool = await open_tool(SEARCH_INDEX, engine)
+    with pytest.raises(ToolError, match="has 200000 characters; at most 100000"):
+        await answer(tool, {"index": POPULATION, "query": "{" * 200_000})

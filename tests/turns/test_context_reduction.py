@@ -14,10 +14,10 @@ from gateway.events import Events, ModelCallEnded, RunFinished, StopReason, Usag
 from gateway.history.context_limits import MOST_REMEMBERED, NO_LIMITS, FitCache, HistoryLimits, estimated_tokens
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult
 from gateway.model import ModelCapabilities, ModelRequest
+from gateway.options.generation import NO_OPTIONS, GenerationOptions, JsonFormat
 from gateway.providers.answer_builder import AnswerBuilder
 from gateway.turns.attempts import stream_with_retries
 from gateway.turns.context_reduction import ShortenedHistory
-from gateway.wishes.generation import NO_OPTIONS, GenerationOptions, JsonFormat
 from tests.invariants import check_history
 from tests.loop_runs import LoopRun, user
 from tests.model_answers import answer_of

@@ -107,7 +107,7 @@ async def test_the_summary_is_streamed_and_kept_behind_the_sentence_that_says_wh
         budgets=summary_after(2),
     )
     await run.events()
-    assert [event.text for event in run.all_of(TextDelta)] == [HEAD.format(2), "I added", " a lot"]
+    assert [event.texts for event in run.all_of(TextDelta)] == [(HEAD.format(2),), ("I added", " a lot")]
     assert len({event.message_id for event in run.all_of(TextDelta)}) == 1
     last = run.history[-1]
     assert (last.text, last.incomplete) == (HEAD.format(2) + "I added a lot", False)

@@ -31,10 +31,10 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.messages import Opaque, ToolSpec
+from gateway.options.generation import GenerationOptions
+from gateway.options.run_options import RunOptions
 from gateway.transcript import Transcript
 from gateway.turns.resumption import AnswerDiffersError, RepeatedAnswer, kept_input, open_call, restored_input
-from gateway.wishes.generation import GenerationOptions
-from gateway.wishes.run_wishes import RunWishes
 from tests.word_samples import REPEATABLE, any_text
 
 OPAQUE = Opaque("p", "m", "item", "{}")
@@ -150,6 +150,6 @@ def test_what_a_loop_needs_of_an_input_is_kept() -> None:
         unattended=True,
         names_calls=True,
         forgets_pauses=True,
-        wishes=RunWishes(GenerationOptions(temperature=0.5, stop=("x",)), instructions="Be brief.", tools=("pick",)),
+        options=RunOptions(GenerationOptions(temperature=0.5, stop=("x",)), instructions="Be brief.", tools=("pick",)),
     )
     assert restored_input(kept_input(given_input), "t", "r") == given_input

@@ -1,0 +1,58 @@
+"""The contract of stores, a file a subject: what any store promises, without a word of one.
+
+store.py       what a store is, and the `StoreType` part
+threads.py     threads, their messages and versions
+runs.py        runs, their logs, and the approvals that they wait for
+retention.py   how long things stay, and what is due
+thread_documents.py   the documents that a store makes of messages
+pages.py       pages of lists
+
+Below: events, messages, documents. Above: the stores, the runner.
+"""
+
+from gateway.clock import Kept
+from gateway.store.pages import Item, Page
+from gateway.store.retention import LEAST_LIFE_SECONDS, PAUSED_LIFE_SECONDS, DueDeletion, RetentionStore
+from gateway.store.runs import Approval, NumberedEvent, RunFilter, RunRecord, RunStatus, RunStore
+from gateway.store.store import Store, StoreEnvironment, StoreType, Vacuumed
+from gateway.store.thread_documents import DOCUMENTS_AT_ONCE, ThreadDocuments
+from gateway.store.threads import (
+    MOST_VERSIONS,
+    Fork,
+    Thread,
+    ThreadChange,
+    ThreadStore,
+    ThreadSummary,
+    ThreadVersion,
+    VersionContent,
+)
+
+__all__ = [
+    "DOCUMENTS_AT_ONCE",
+    "LEAST_LIFE_SECONDS",
+    "MOST_VERSIONS",
+    "PAUSED_LIFE_SECONDS",
+    "Approval",
+    "DueDeletion",
+    "Fork",
+    "Item",
+    "Kept",
+    "NumberedEvent",
+    "Page",
+    "RetentionStore",
+    "RunFilter",
+    "RunRecord",
+    "RunStatus",
+    "RunStore",
+    "Store",
+    "StoreEnvironment",
+    "StoreType",
+    "Thread",
+    "ThreadChange",
+    "ThreadDocuments",
+    "ThreadStore",
+    "ThreadSummary",
+    "ThreadVersion",
+    "Vacuumed",
+    "VersionContent",
+]

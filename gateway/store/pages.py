@@ -1,0 +1,24 @@
+"""Pages of lists.
+
+Below: nothing. Above: the other contracts of the room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from gateway.clock import Kept as Kept  # what a store's writes give
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """A part of a list. `next_cursor` is opaque text for the next part, None at the end. `cursors` are those behind
+    each item, for a reader that takes fewer; empty where the list has none.
+    """
+
+    items: tuple[Item, ...]
+    next_cursor: str | None
+    cursors: tuple[str, ...] = ()

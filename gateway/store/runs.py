@@ -1,0 +1,275 @@
+"""Runs, their logs and the approvals that they wait for, as a store keeps them.
+
+Below: events, threads. Above: the store. Runs are keyed by (owner, id): an id of another owner is unknown. All times
+are Unix seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from gateway.agent import ThreadPoint
+from gateway.clock import Kept as Kept  # what a store's writes give
+from gateway.events import Event, OpenInterrupt, Usage, count_of
+from gateway.frozen import quickly_made
+from gateway.history.versions import Rewrite
+from gateway.messages import JsonObject, Message
+from gateway.records import NO_EVENTS, EventRecords
+from gateway.store.pages import Page
+from gateway.store.threads import Fork, Thread
+
+
+class RunStatus(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    INTERRUPTED = "interrupted"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+    @property
+    def ended(self) -> bool:
+        return self not in (RunStatus.QUEUED, RunStatus.RUNNING)
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run. `input_digest` recognises a repeated request, see runs.endings. `error_*` are set if it failed.
+
+    `reused_id`: the id by which clients know it, if that belongs to an earlier run of the thread (see runs.ids).
+    """
+
+    owner: str
+    run_id: str
+    thread_id: str
+    agent_id: str
+    status: RunStatus
+    created_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    usage: tuple[Usage, ...] = ()
+    input_digest: str = ""
+    reused_id: str | None = None
+    origin: str = ""
+    request: JsonObject | None = None
+    thread_version: int = 1
+    thread_length: int | None = None
+    last_message_id: str | None = None
+
+    @property
+    def end(self) -> ThreadPoint | None:
+        """Where the run left its thread; None while it has not ended."""
+        if self.thread_length is None:
+            return None
+        return ThreadPoint(self.thread_id, self.thread_version, self.thread_length, self.last_message_id)
+
+    @property
+    def changed_at(self) -> float:
+        """When it ended, began or was asked for, whichever came last."""
+        return self.finished_at or self.started_at or self.created_at
+
+    @property
+    def client_id(self) -> str:
+        """The id by which clients know it."""
+        return self.run_id if self.reused_id is None else self.reused_id
+
+    @property
+    def log_id(self) -> str:
+        """The prefix that distinguishes its events from those of other runs with the same client id; empty if there are
+        none.
+        """
+        return "" if self.reused_id is None else self.run_id
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which of an owner's runs are wanted: those that came by the protocol `origin`; of one agent, of one thread, with
+    one of these statuses, changed at `since` or later (Unix seconds), where that is said. Runs whose ids begin with the
+    same `stem` characters are one piece of work: only the newest of them is wanted. `followed`: further statuses, of
+    runs behind which another one began on their thread.
+    """
+
+    origin: str
+    stem: int
+    thread_id: str | None = None
+    statuses: frozenset[RunStatus] | None = None
+    since: float | None = None
+    agent_id: str | None = None
+    followed: frozenset[RunStatus] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A call that waits for a person, and its thread."""
+
+    owner: str
+    thread_id: str
+    asked: OpenInterrupt
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedEvent:
+    """An event with its number in its run's log, from 1; of a `Deltas` that of its first piece.
+
+    `at`: when those came that were kept together with it, in Unix seconds; None where nobody said.
+    """
+
+    sequence: int
+    event: Event
+    at: float | None = field(default=None, compare=False)
+
+    @property
+    def last(self) -> int:
+        """The number of its last piece."""
+        return self.sequence + count_of((self.event,)) - 1
+
+
+class RunStore(Protocol):
+    """Runs and their logs. Every method raises StoreError if the store fails."""
+
+    async def list_approvals(self, *, now: float, limit: int, cursor: str | None) -> Page[Approval]:
+        """The open approvals of all threads that have not expired by `now`, the oldest first.
+
+        Raises:
+            InvalidRequestError: a cursor that this store did not give.
+        """
+
+    async def find_approval(self, approval_id: str) -> tuple[str, str] | None:
+        """Owner and id of the approval's thread, even if it was answered since; None: there was none, or its thread is
+        gone.
+        """
+
+    async def begin_run(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        *,
+        keep: int,
+        rewrite: Rewrite | None = None,
+        records: EventRecords = NO_EVENTS,
+        fork: Fork | None = None,
+        patient: bool = False,
+    ) -> None:
+        """In one transaction: the run's row (insert, or the queued row made `running`), the thread as it now is, and
+        the run's first events, numbered from 1.
+
+        `keep`: how many of the thread's leading messages are stored already and unchanged; the rest replaces the stored
+        ones after them, except for those that stay by `rewrite`. Of a stored thread the title and the collection stay,
+        and whether it is hidden or expires: only update_thread changes these.
+
+        A thread whose `version` is not the stored one makes a new version with that number, which has to be higher than
+        `last_version` was. Then nothing is replaced: the previous version stays as it was, and messages of both are
+        stored once. The new one's parent is the previous one, and it was created at `thread.updated_at`.
+
+        Messages that `rewrite` hides leave the thread; list_messages gives them when it is asked for the version.
+
+        With a `fork` the thread is stored as that first, as fork_thread does. `patient`: it waits for other programs as
+        long as a run under way; for a run that waited for its turn.
+
+        Raises:
+            ConflictError: the run was begun already; or the fork cannot be made, as in fork_thread.
+            NotFoundError: there is no thread or version that the fork begins with.
+        """
+
+    async def queue_run(self, run: RunRecord, messages: Sequence[Message] = ()) -> None:
+        """Store a run that waits for its thread, which need not exist yet; or the end of one that was waiting.
+
+        A run that ended so has not begun (no `started_at`), and may be begun or ended by end_run, to store its input.
+        `messages` are in no thread. They stay when the run leaves the queue, and go when it begins or end_run ends it.
+
+        Raises:
+            ConflictError: there is a run of that id, and it does not wait.
+        """
+
+    def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
+        """Queue the events numbered from `first`; gives a future that is done once they are stored.
+
+        Returns at once. Several calls in one turn of the loop, also of different runs, share one commit and one future;
+        they are written as soon as the writer is free. A cancelled task that waits for the future does not cancel it
+        for others. Failure is in the future: StoreError (also if `first` does not follow the last stored or queued
+        event), NotFoundError for an unknown (deleted) run, ConflictError for one that has ended. If events are lost,
+        later ones of the run are lost too: a log has no gap.
+        """
+
+    def end_run(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        *,
+        keep: int,
+        first: int,
+        records: EventRecords,
+        erase: frozenset[str] = frozenset(),
+    ) -> Kept[Any]:
+        """In one transaction, after everything appended: the last events, the run's row, the thread as it now is.
+
+        Returns at once, as append_events does: events appended in the same turn of the loop share the commit. `keep`
+        and the title as in begin_run. `erase`: retracted messages, whose text and reasoning deltas keep their numbers
+        in the log and lose their text; a medium keeps its number and has NO_DATA.
+
+        Raises:
+            StoreError: also if `first` does not follow the last stored event: earlier events were lost, and a log with
+            a gap would be invalid.
+            NotFoundError: no such run: its thread was deleted.
+            ConflictError: the run has ended already, and not in the queue.
+        """
+
+    async def load_run(self, owner: str, run_id: str) -> RunRecord | None: ...
+
+    async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
+        """All runs with this client id, the newest first."""
+
+    async def list_runs(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[RunRecord]:
+        """A thread's runs, the newest first. Empty for an unknown thread.
+
+        Raises:
+            InvalidRequestError: a cursor that this store did not give.
+        """
+
+    async def find_runs(
+        self, owner: str, wanted: RunFilter, *, limit: int, cursor: str | None, total: int | None = None
+    ) -> tuple[Page[RunRecord], int]:
+        """A page of the wanted runs, the one that changed last first (began, or ended), with a cursor behind each; and
+        how many there are in all: `total` where that is known, for counting costs as much as reading them all.
+
+        Raises:
+            InvalidRequestError: a cursor that this store did not give.
+        """
+
+    async def delete_run(self, owner: str, run_id: str) -> bool:
+        """A run's record and its log; what it said stays on its thread. False: no such run.
+
+        Raises:
+            ConflictError: it has not ended.
+        """
+
+    async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
+        """As `load_run`, for a run that may be about to begin: reads its thread too, so `load_thread` need not wait."""
+
+    async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
+        """Events whose number is greater than `after`, in order, at most about `limit` (a few more may come, so that
+        a `Deltas` comes whole; but its pieces up to `after` are left out). Fewer: there are no more of them now.
+        """
+
+    async def read_logs(
+        self, owner: str, run_ids: Sequence[str], *, limit: int, max_bytes: int
+    ) -> Mapping[str, list[NumberedEvent]]:
+        """By their run's id, the logs of those of the runs that have one of fewer than `limit` events, in one read. It
+        ends early, with the log with which it has so many bytes as they are stored.
+        """
+
+    async def last_sequence(self, owner: str, run_id: str) -> int:
+        """The number of the last stored event, 0 for none."""
+
+    async def unfinished_runs(self) -> list[RunRecord]:
+        """Stored runs that are queued or running: at start, those that the last process left behind."""
+
+    async def waiting_runs(self) -> list[tuple[RunRecord, tuple[Message, ...]]]:
+        """Runs that wait, and those that left the queue with messages, with these; in the order of queue_run."""

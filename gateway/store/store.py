@@ -1,0 +1,96 @@
+"""What any store has besides threads, runs and documents; and the `StoreType` part.
+
+Below: the other contracts of the room. A store knows no protocol and no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from gateway.agent import Secret
+from gateway.clock import Clock
+from gateway.clock import Kept as Kept  # what a store's writes give
+from gateway.documents.document import DocumentStore
+from gateway.store.retention import RetentionStore
+from gateway.store.runs import RunStore
+from gateway.store.thread_documents import ThreadDocuments
+from gateway.store.threads import ThreadStore
+
+
+class Vacuumed(NamedTuple):
+    """For how many seconds nothing could be written, and what the store took on the disk before and after, in bytes."""
+
+    seconds: float
+    before: int
+    after: int
+
+
+class Store(ThreadStore, RunStore, RetentionStore, Protocol):
+    """Everything that outlives a process.
+
+    Writes happen in the order of the calls, and completely, even if the caller is cancelled meanwhile. Methods raise
+    StoreError if the store cannot be used and StoreFullError if there is no room; both may pass. While another program
+    holds the store, writes of a run under way (append_events, end_run) wait for it, up to the operator's limit; others
+    wait for 5 seconds, and reads do not.
+
+    A store gets a run's events as EventRecords, lines that it keeps as they are: one line may be several events, and
+    `records.decode_events` makes events of lines, in order. How it keeps the rest is its own affair: `encode_message`,
+    `encode_record` and their opposites make JSON of messages and of everything else that threads and runs consist of.
+    """
+
+    async def open(self) -> None:
+        """Create or migrate the store.
+
+        Raises:
+            ConfigurationError: another process uses it, or it is newer than this gateway.
+        """
+
+    async def close(self) -> None:
+        """Write what is queued, then release the store."""
+
+    async def check(self) -> None:
+        """Raises StoreError if a write would fail now; for readiness. It does not wait for other programs."""
+
+    async def vacuum(self) -> Vacuumed:
+        """Rewrite what is stored, without what was deleted; runs under way wait. Raises StoreError: not now."""
+
+    def stop_waiting(self) -> None:
+        """The process ends: from now on writes fail where they would wait for other programs."""
+
+    @property
+    def documents(self) -> DocumentStore:
+        """What is neither thread nor run, in the same file and the same transactions."""
+
+    async def keep_secret(self, name: str, fresh: bytes) -> bytes:
+        """The secret of that name; if there is none yet, `fresh` becomes it for every process."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEnvironment:
+    """The process's resources for stores. Relative paths in a store's URL are relative to `directory`.
+
+    `master_keys` seal members of documents: 32 bytes in base64 each; the first seals, all open. If there are none, the
+    store generates one and keeps it in a file beside its own. `on_secrets` is called with the secrets that come in or
+    are opened, so that no log shows them. `thread_documents`: None: no thread has any.
+    """
+
+    clock: Clock
+    directory: Path
+    master_keys: tuple[Secret, ...] = ()
+    on_secrets: Callable[[Iterable[Secret]], None] = lambda secrets: None
+    thread_documents: ThreadDocuments | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreType:
+    """A part: `open(url, environment)` for store URLs whose scheme is `name`; it does no I/O.
+
+    `file` gives the store's local file, if it is one: the process puts its own files beside it.
+    """
+
+    name: str
+    open: Callable[[str, StoreEnvironment], Store]
+    file: Callable[[str, StoreEnvironment], Path | None] = lambda url, environment: None

@@ -1,0 +1,78 @@
+"""Writes the frames of many pieces of text at once: 200 of them in a quarter of the time that they take one by one.
+
+Above: the renderers. Pure. A batch of pieces goes through the encoder once, and the frames are put together around what
+it wrote. What comes out is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import Final
+
+import orjson
+
+from gateway.wire import strict_json
+
+MANY: Final = 8
+"""Fewer texts are written sooner one by one."""
+
+
+def text_frames(
+    head: bytes,
+    texts: Sequence[str],
+    tail: bytes,
+    write: Callable[[str], bytes] = strict_json.dump,
+    *,
+    one_line: bool = False,
+) -> list[bytes]:
+    """A frame for each text: the head, the text as JSON, the tail.
+
+    `write` writes a text by itself; it must write as orjson does what orjson can write, or, with `one_line`, what
+    `strict_json.on_one_line` makes of that.
+    """
+    if len(texts) == 1:  # as in most reads of a slow stream
+        return [b"%b%b%b" % (head, write(texts[0]), tail)]
+    if len(texts) < MANY:
+        return [b"%b%b%b" % (head, write(text), tail) for text in texts]
+    head, tail = head + b'"', b'"' + tail
+    return [head + piece + tail for piece in inner_texts(texts, write, one_line=one_line)]
+
+
+def numbered_frames(head: bytes, texts: Sequence[str], between: bytes, first: int, tail: bytes) -> list[bytes]:
+    """A frame for each text: the head, the text as JSON, what is between it and its number, the number, the tail."""
+    if len(texts) == 1:
+        return [b"%b%b%b%d%b" % (head, strict_json.dump(texts[0]), between, first, tail)]
+    if len(texts) < MANY:
+        write = strict_json.dump
+        return [b"%b%b%b%d%b" % (head, write(text), between, number, tail) for number, text in enumerate(texts, first)]
+    heads, betweens, numbers = repeat(head + b'"'), repeat(b'"' + between), numbers_from(first, len(texts))
+    return [*map(b"".join, zip(heads, inner_texts(texts), betweens, numbers, repeat(tail), strict=False))]
+
+
+def inner_texts(
+    texts: Sequence[str], write: Callable[[str], bytes] = strict_json.dump, *, one_line: bool = False
+) -> list[bytes]:
+    """Each of the texts, of which there is at least one, as JSON without its quotes. `write` and `one_line` as in
+    `text_frames`.
+    """
+    try:
+        array = orjson.dumps(texts)
+    except TypeError:  # half a surrogate pair
+        return [write(text)[1:-1] for text in texts]
+    if b'\\","' in array:  # a text that ends with '",', as JSON often does, contains the separator
+        return [write(text)[1:-1] for text in texts]
+    return (strict_json.on_one_line(array) if one_line else array)[2:-2].split(b'","')
+
+
+def numbers_from(first: int, count: int) -> Sequence[bytes]:
+    """So many numbers in a row, written."""
+    numbers = _NUMBERS[first : first + count] if first >= 0 else []
+    return numbers if len(numbers) == count else _written(first, count)
+
+
+def _written(first: int, count: int) -> list[bytes]:
+    return orjson.dumps([*range(first, first + count)])[1:-1].split(b",")
+
+
+_NUMBERS: Final = _written(0, 2048)  # most streams have no others
