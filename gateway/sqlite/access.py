@@ -10,6 +10,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -147,9 +148,10 @@ class StoreAccess:
         if database.path is None:
             return Vacuumed(0.0, 0, 0)
         database.watch.check()
-        before = bytes_on_disk(database.path)
-        seconds = await asyncio.shield(commits.vacuum())
-        return Vacuumed(seconds, before, bytes_on_disk(database.path))
+        size = partial(bytes_on_disk, database.path)
+        before = size()
+        seconds, after = await asyncio.shield(commits.vacuum(size))
+        return Vacuumed(seconds, before, after)
 
     def stop_waiting(self) -> None:
         """As GroupCommit.stop_waiting."""

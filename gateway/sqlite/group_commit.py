@@ -29,7 +29,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gateway.clock import Kept
 from gateway.errors import StoreError, StoreFullError
@@ -67,6 +67,13 @@ _NO_ROOM = (
 _REWRITTEN = "the store's file is being rewritten; try again in a moment"
 
 
+class Rewriting(NamedTuple):
+    """A wish that the whole file be rewritten; `size` measures it, in bytes, in the writer's thread."""
+
+    future: asyncio.Future[tuple[float, int]]
+    size: Callable[[], int]
+
+
 class GroupCommit:
     """Takes writes on the event loop. It owns `connection` from now on. With a `reserve` the connection is a file's, in
     WAL mode, and never checkpoints by itself.
@@ -102,7 +109,7 @@ class GroupCommit:
         self._monotonic = monotonic
         self._hold: Hold | None = None
         self._again: asyncio.TimerHandle | None = None
-        self._vacuum: asyncio.Future[float] | None = None  # it is wanted, and has not begun
+        self._vacuum: Rewriting | None = None  # it is wanted, and has not begun
         self._pending: Batch = []
         self._group: EventGroup | None = None
         self._scheduled = False
@@ -152,14 +159,15 @@ class GroupCommit:
         if self._erasures is not None:
             self._erasures.note()
 
-    def vacuum(self) -> asyncio.Future[float]:
+    def vacuum(self, size: Callable[[], int]) -> asyncio.Future[tuple[float, int]]:
         """Rewrite the whole file as soon as the thread is free; runs wait until it is done. Gives for how many seconds
-        nothing could be written. The future fails with a StoreError if the file was not rewritten.
+        nothing could be written, and the `size` before anything was. The future fails with a StoreError if the file
+        was not rewritten.
         """
         if self._vacuum is None:
-            self._vacuum = self._loop.create_future()
+            self._vacuum = Rewriting(self._loop.create_future(), size)
             self._hurry()
-        return self._vacuum
+        return self._vacuum.future
 
     @property
     def refuses(self) -> bool:
@@ -311,11 +319,11 @@ class GroupCommit:
             seconds = round(self._monotonic() - hold.since, 1)
             logger.info("the store's file is held no more", extra={"seconds": seconds})
 
-    def _begin_vacuum(self, wanted: asyncio.Future[float]) -> bool:
+    def _begin_vacuum(self, wanted: Rewriting) -> bool:
         """Whether the rewriting has begun; otherwise `wanted` gets the error that says why not."""
         self._vacuum = None
         if self._hold is not None or self._hold_times is NO_TIME:
-            wanted.set_exception(StoreError(_ENDING) if self._hold is None else self._hold.error())
+            wanted.future.set_exception(StoreError(_ENDING) if self._hold is None else self._hold.error())
             return False
         self._hold_on(Hold(self._monotonic(), self._hold_times, _REWRITTEN, is_own=True))
         self._send(partial(self._vacuum_there, wanted, time.monotonic()))
@@ -326,15 +334,15 @@ class GroupCommit:
         if hold.is_own and self._hold_times is NO_TIME:
             self._transactions.connection.interrupt()
 
-    def _vacuumed(self, wanted: asyncio.Future[float], begun: float, error: StoreError | None) -> None:
+    def _vacuumed(self, wanted: Rewriting, begun: float, outcome: int | StoreError) -> None:
         self._let_go()
         self._log_begins = True
-        if error is not None:
-            wanted.set_exception(error)
+        if isinstance(outcome, StoreError):
+            wanted.future.set_exception(outcome)
         else:
             if self._erasures is not None:
                 self._erasures.rewritten()
-            wanted.set_result(time.monotonic() - begun)
+            wanted.future.set_result((time.monotonic() - begun, outcome))
         self._commit()
 
     def _lose(self, group: EventGroup) -> None:
@@ -398,14 +406,15 @@ class GroupCommit:
         self._log_begins = True
         return self._commit
 
-    def _vacuum_there(self, wanted: asyncio.Future[float], begun: float) -> Callable[[], None]:
-        error = None
+    def _vacuum_there(self, wanted: Rewriting, begun: float) -> Callable[[], None]:
+        outcome: int | StoreError
         try:
             self._transactions.vacuum()
             self._transactions.empty_log()
-        except sqlite3.Error as failure:
-            error = _vacuum_error(failure)
-        return partial(self._vacuumed, wanted, begun, error)
+            outcome = wanted.size()
+        except (sqlite3.Error, OSError) as failure:
+            outcome = _vacuum_error(failure)
+        return partial(self._vacuumed, wanted, begun, outcome)
 
     def _lend(self, job: Job) -> bool:
         """Run a job, which may restart the log, on the thread; False while the thread is busy."""
@@ -420,7 +429,9 @@ class GroupCommit:
         self._commit()
 
 
-def _vacuum_error(error: sqlite3.Error) -> StoreError:
+def _vacuum_error(error: sqlite3.Error | OSError) -> StoreError:
+    if isinstance(error, OSError):  # nothing can be measured: the file was taken away
+        return StoreError("the store failed")
     if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
         return StoreError(_ENDING)
     mapped = store_error(error)
