@@ -60,7 +60,7 @@ run: .venv/run-stamp
 		echo "The page could not be built, for the reason above. The gateway works without a new one." >&2
 	exec $(BIN)/agui-gateway serve $(ARGS)
 
-# test proves the gateway. test-all is the whole suite: also the packages, the image and the benchmarks.
+# test proves the gateway. test-all is the whole suite: also the packages, the image, the benchmarks and what searches long.
 test: SELECTED = -m 'not thorough' $(ROOM_TESTS)
 test test-all: .venv/dev-stamp $(CLIENTS) $(PAGE)
 	@$(if $(ROOM),,$(MAKE) --no-print-directory check)

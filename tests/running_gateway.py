@@ -268,8 +268,9 @@ async def local_gateway(
     **configuration: Any,
 ) -> AsyncGenerator[LocalGateway]:
     """A gateway in this event loop. Its clock is the machine's, its parts are all there are and its page is the built
-    one, unless given."""
-    path = write_configuration(directory, agents, **configuration)
+    one, unless given. When it ends it cancels the runs under way, unless the configuration has `drain_seconds`."""
+    server = {"drain_seconds": 0, **(configuration.pop("server", None) or {})}
+    path = write_configuration(directory, agents, server=server, **configuration)
     parts = parts or _all_parts()
     settings = load_settings(Flags(config=path), environ=dict(os.environ), parts=parts)
     application = Application(settings, clock=clock, parts=parts, page=page or _built_page(), tracer=tracer)

@@ -45,6 +45,7 @@ GROUPS = (
 """What is measured together, and how many rows it gives: no test starts more than six gateways."""
 
 
+@pytest.mark.thorough
 async def test_both_sides_send_the_same_number_of_events(tmp_path: Path) -> None:
     async with running_servers(tmp_path, NO_PINNING) as servers:
         counts = await check_answers(servers)

@@ -100,6 +100,7 @@ async def send(gateway: LocalGateway, fuzz: A2AFuzz, asked: FuzzedRequest, wrong
     fuzz.learn(text)
 
 
+@pytest.mark.thorough
 async def test_no_request_is_answered_with_a_5xx_or_in_another_form(tmp_path: Path) -> None:
     wrong = await complaints(tmp_path, A2AFuzz, send, seed=SEED, requests=REQUESTS)
     assert not wrong, "\n".join(wrong)

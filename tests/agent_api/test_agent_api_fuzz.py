@@ -74,6 +74,7 @@ async def send(gateway: LocalGateway, fuzz: AgentApiFuzz, asked: FuzzedRequest, 
     fuzz.learn(answer.text)
 
 
+@pytest.mark.thorough
 async def test_no_request_is_answered_with_a_5xx_or_in_another_form(tmp_path: Path) -> None:
     wrong = await complaints(tmp_path, AgentApiFuzz, send, seed=SEED, requests=-(-REQUESTS // len(ROUTES)))
     assert not wrong, "\n".join(wrong)

@@ -61,6 +61,7 @@ def size(frames: list[Frame]) -> int:
     return sum(len(frame.data.get("delta", "").encode()) for frame in frames if "delta" in frame.data)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("endless", "name"),
     [

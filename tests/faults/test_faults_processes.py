@@ -218,6 +218,7 @@ async def test_after_kill_9_runs_that_waited_have_an_end_too(tmp_path: Path) -> 
 # --- 55: again and again
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(120)  # nine processes start, one after the other; each has a deadline of its own
 async def test_kill_9_again_and_again_loses_nothing_that_was_seen(tmp_path: Path) -> None:
     configuration = configure(tmp_path)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -205,6 +206,7 @@ actions = st.sampled_from(
 )
 
 
+@pytest.mark.thorough
 @settings(REPEATABLE, max_examples=20)
 @given(st.lists(st.tuples(actions, st.integers(0, 10_000)), min_size=4, max_size=14))
 def test_whatever_clients_do_every_run_keeps_the_invariants(steps: list[tuple[str, int]]) -> None:

@@ -117,6 +117,7 @@ async def test_a_tool_that_blocks_its_thread_blocks_nobody_else(tmp_path: Path) 
 # --- 42: very many, very large
 
 
+@pytest.mark.thorough
 async def test_a_thousand_calls_at_once_stay_within_the_budget(tmp_path: Path) -> None:
     calls = [{"tool": "add", "arguments": {"a": number, "b": 2}} for number in range(1_000)]
     many = agent(
@@ -133,6 +134,7 @@ async def test_a_thousand_calls_at_once_stay_within_the_budget(tmp_path: Path) -
         await check_ended(gateway, "run-1", "completed")
 
 
+@pytest.mark.thorough
 async def test_arguments_of_megabytes_are_taken_or_refused_but_never_hang(tmp_path: Path) -> None:
     large = {"tool": "add", "arguments": '{"a": 1, "b": 2, "c": "' + "x" * 4_000_000 + '"}'}
     agents = [agent("large", scripted([large], SAY), tools=[fault_tool("add")])]

@@ -43,6 +43,7 @@ def check_whole(messages: list[dict[str, Any]]) -> None:
     assert len(words) <= 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("events", [2, 9, 23])
 async def test_after_kill_9_every_version_and_fork_is_whole(tmp_path: Path, events: int) -> None:
     configuration = write_configuration(tmp_path, AGENTS, store="sqlite:///gateway.db")

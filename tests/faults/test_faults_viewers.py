@@ -263,6 +263,7 @@ MESSAGE = {"id": "user-1", "role": "user", "content": "x" * 8_000_000}
 LARGE = ["/threads/thread-1/messages", "/runs/run-1/events", "/", "/runs/run-2/events"]
 
 
+@pytest.mark.thorough
 async def test_who_takes_nothing_of_any_answer_holds_no_connection(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_bytes(b"x" * 8_000_000)
     going = agent("going", scripted([BIG, {"hang": True}]), parameters=ROOM)

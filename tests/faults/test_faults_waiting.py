@@ -180,6 +180,7 @@ def slow_to_begin(seconds: float) -> dict[str, Any]:
 
 
 # It begins before the gateway is killed, or it does not.
+@pytest.mark.thorough
 @pytest.mark.parametrize("begins", [True, False])
 async def test_a_history_without_ids_that_waits_stands_once_when_the_gateway_is_killed(
     tmp_path: Path, begins: bool

@@ -149,6 +149,7 @@ def _equal_requests(view: Sequence[Message], known: HistoryCache, messages: tupl
     assert chat_request(replace(shortened, settled=settled), "m", DIALECT) == chat_request(shortened, "m", DIALECT)
 
 
+@pytest.mark.thorough
 @settings(REPEATABLE, max_examples=400)
 @given(requests())
 def test_whatever_comes_after_whatever_all_is_as_if_nothing_were_known(

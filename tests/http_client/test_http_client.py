@@ -136,6 +136,7 @@ async def test_a_finished_response_leaves_its_connection_to_the_next(server: Cha
     assert server.connections == 1
 
 
+@pytest.mark.thorough
 @on_both_loops
 async def test_many_streams_are_open_at_once(server: ChatServer, clients: HttpClients) -> None:
     server.answers(Script(pieces=(b"one",), hold=(together := asyncio.Event())))

@@ -62,6 +62,7 @@ def described(asked: FuzzedRequest) -> str:
     return f"{asked.method} {asked.target[:200]} {asked.headers} {(asked.content or b'')[:600]!r}"
 
 
+@pytest.mark.thorough
 async def test_no_request_is_answered_with_a_5xx(tmp_path: Path) -> None:
     wrong: list[str] = []
 

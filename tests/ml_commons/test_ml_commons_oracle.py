@@ -12,6 +12,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from tests.documentation import PAGES, code_words
 from tests.ml_commons.oracle import RECORDED, Oracle, differences
 from tests.ml_commons.oracle_models import oracle_models
@@ -46,6 +48,7 @@ def rows() -> list[Row]:
     return [Row(code_words(requests), code_words(places), reason) for requests, places, reason in cells]
 
 
+@pytest.mark.thorough
 async def test_every_difference_from_ml_commons_is_explained_and_every_explanation_needed(tmp_path: Path) -> None:
     async with oracle_models() as models, ml_gateway(tmp_path) as ml:
         ours = await Oracle(ml.http, models).answers()

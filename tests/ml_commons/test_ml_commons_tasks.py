@@ -203,6 +203,7 @@ async def test_a_task_whose_memory_was_deleted_under_it_has_failed(tmp_path: Pat
         assert task["error"] == "its memory or its run was deleted"
 
 
+@pytest.mark.thorough
 async def test_an_answer_that_is_too_large_for_its_task_is_read_from_the_run(tmp_path: Path) -> None:
     long = agent("long", scripted([{"text": "x" * 5_000_000}]), parameters={"max_answer_bytes": 9_000_000})
     async with ml_gateway(tmp_path, [long]) as ml:

@@ -414,6 +414,7 @@ async def test_an_agent_reads_what_such_blocks_say(tmp_path: Path) -> None:
     assert "toolUseId" in first[2]["text"]
 
 
+@pytest.mark.thorough
 async def test_a_post_of_many_messages_takes_about_twenty_times_its_bytes(tmp_path: Path) -> None:
     body = json.dumps(
         {"payload_type": "conversational", "messages": [{"role": "user", "content": [{"text": "word"}]}] * 9_900}

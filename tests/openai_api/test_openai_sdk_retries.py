@@ -146,6 +146,7 @@ async def test_a_provider_that_is_cut_off_within_a_stream_is_not_asked_again(tmp
     assert len(provider.requests) == 2
 
 
+@pytest.mark.thorough
 @every_surface
 @pytest.mark.parametrize("status", LIMITS)
 async def test_a_limit_before_the_begin_is_asked_again_until_there_is_room(

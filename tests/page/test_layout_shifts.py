@@ -18,7 +18,7 @@ from tests.host_site import neighbours, somebody, visit
 from tests.page_browser import DEMONSTRATION, PHONE, Screen, built_page, shown_page
 from tests.running_gateway import local_gateway
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 MOST = 0.05
 MOST_RIGHT_AFTER_INPUT = 0.1

@@ -15,7 +15,7 @@ from tests.page.hostile_payloads import DECEPTIONS, PAYLOADS
 from tests.page_browser import DEMONSTRATION, Screen, file, shown_page
 from tests.running_gateway import agent, run_body, scripted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 # Everything that is ever put into the page is looked at when it comes, also what goes again at once.
 WATCH = """

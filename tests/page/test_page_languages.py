@@ -11,7 +11,7 @@ from playwright.async_api import Browser, expect
 from tests.page_browser import DEMONSTRATION, DESKTOP, PHONE, built_page, screen
 from tests.running_gateway import agent, local_gateway, run_body, scripted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 ECHO = agent("echo", scripted([{"text": "Well."}]), name="Echo")
 # What the page says in each language of its own: the widget's texts, and the page's.

@@ -13,7 +13,7 @@ from tests.movable_clock import MovableClock
 from tests.page_browser import CLIPBOARD, paced, shown_page, tell
 from tests.running_gateway import agent, scripted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 ANSWER = """\
 ## Cities

@@ -13,7 +13,7 @@ from tests.host_site import neighbours, somebody, visit
 from tests.page_browser import Screen, shown_page
 from tests.running_gateway import agent, scripted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 SVG = base64.b64encode(b'<svg xmlns="http://www.w3.org/2000/svg"><script>document.title = 1</script></svg>').decode()
 SILENCE = base64.b64encode(

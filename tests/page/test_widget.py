@@ -503,6 +503,7 @@ async def test_at_400_percent_most_of_the_window_is_there_to_read_in(browser: Br
             await page.expect_no_sideways_scrolling()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_axe_finds_nothing(browser: Browser, tmp_path: Path, size: tuple[int, int], scheme: str) -> None:

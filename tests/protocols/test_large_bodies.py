@@ -47,6 +47,7 @@ class _Ids(dict[str, str]):
         return "a" if name in ("agentId", "agent_id") else "x"
 
 
+@pytest.mark.thorough
 async def test_no_path_parses_a_large_body_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = orjson.dumps({"x": [1] * 150_000, "y": "m" * 1_000_000})
     parsed: list[int] = []
@@ -157,6 +158,7 @@ ALLOWED: Final = {
 UNKNOWN: Final = {f"k{number:06}": 1 for number in range(100_000)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("path", "body"),
     [

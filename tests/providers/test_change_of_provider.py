@@ -243,6 +243,7 @@ turns = st.tuples(
 )
 
 
+@pytest.mark.thorough
 @REPEATABLE
 @given(st.lists(turns, min_size=1, max_size=5))
 def test_any_way_through_the_providers_leaves_a_thread_that_all_of_them_take(

@@ -70,6 +70,7 @@ async def engine_of_words(most: SearchSteps = USUAL_STEPS) -> EmbeddedSearchEngi
     return engine
 
 
+@pytest.mark.thorough
 async def test_a_search_that_would_take_too_long_is_ended_and_the_next_one_is_answered() -> None:
     engine = await engine_of_words()
     for body in TOO_MUCH:
@@ -82,6 +83,7 @@ async def test_a_search_that_would_take_too_long_is_ended_and_the_next_one_is_an
     await engine.close()
 
 
+@pytest.mark.thorough
 async def test_a_search_may_go_over_all_documents() -> None:
     engine = await engine_of_words()
     for body in A_LOT:

@@ -69,6 +69,7 @@ UNBOUNDED = {"max_unread_bytes": 1_000_000_000}
 """So that none of the readers is refused."""
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps large blocks")
 async def test_readers_who_are_gone_leave_no_large_blocks_behind(tmp_path: Path) -> None:
     turn = {"text": "word " * 1000, "repeat": 600}

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gateway.agent import ToolSettings
 from gateway.configuration.known_parts import KnownParts, known_parts
 from gateway.errors import ToolError
@@ -141,6 +143,7 @@ def undisturbed(frames: list[Frame]) -> tuple[bool, str, str]:
     return numbers == sorted(set(numbers)), "".join([words, *results]), frames[-1].type
 
 
+@pytest.mark.thorough
 async def test_two_hundred_streams_do_not_notice_fifty_reloads_and_no_client_is_left_open(tmp_path: Path) -> None:
     clients = Clients()
     clients.connect.set()

@@ -53,6 +53,7 @@ def numbered(*texts: str) -> Sequence[tuple[object, object]]:
     return list(enumerate(texts))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ENVIRONMENTS)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)

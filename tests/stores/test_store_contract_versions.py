@@ -25,6 +25,7 @@ SITE = "shop"
 VISITOR = visitor_owner(SITE, "anna")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", STORES)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)

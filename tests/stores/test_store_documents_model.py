@@ -156,6 +156,7 @@ async def follow(name: str, steps: list[Any], folder: Path) -> None:
     await store.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", STORES)
 def test_documents_are_what_a_dict_of_them_would_be(name: str) -> None:
     @settings(max_examples=60, deadline=None)

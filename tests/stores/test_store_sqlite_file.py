@@ -271,6 +271,7 @@ def confirmed_until_killed(folder: Path, round_number: int, lines: int, *what: s
     return confirmed
 
 
+@pytest.mark.thorough
 async def test_what_was_confirmed_is_there_after_kill_9(tmp_path: Path) -> None:
     chance = random.Random(9)
     confirmed: dict[str, int] = {}
@@ -315,6 +316,7 @@ async def test_messages_and_their_documents_are_there_together_after_kill_9(tmp_
     await within(store.close())
 
 
+@pytest.mark.thorough
 async def test_what_was_added_to_a_thread_without_a_run_is_there_after_kill_9(tmp_path: Path) -> None:
     confirmed = await confirmed_by_killed(tmp_path, "threads", seed=11)
     store = sqlite_store(tmp_path)
@@ -328,6 +330,7 @@ async def test_what_was_added_to_a_thread_without_a_run_is_there_after_kill_9(tm
     await within(store.close())
 
 
+@pytest.mark.thorough
 async def test_a_document_that_was_confirmed_is_there_after_kill_9(tmp_path: Path) -> None:
     confirmed = await confirmed_by_killed(tmp_path, "documents", seed=10)
     store = sqlite_store(tmp_path)

@@ -23,6 +23,7 @@ def rows(directory: Path) -> list[bytes]:
         return sorted(record for (record,) in connection.execute("SELECT record FROM messages"))
 
 
+@pytest.mark.thorough
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
 async def test_no_message_is_stored_twice_and_none_that_nobody_has(steps: list[tuple[str, int, int]]) -> None:

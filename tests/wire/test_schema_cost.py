@@ -127,12 +127,14 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @given(documents(circles=True))
 @settings(max_examples=150, deadline=None)
 def test_no_fewer_places_are_counted_than_there_are_once_references_are_followed(schema: JsonObject) -> None:
     assert schema_cost(schema).places >= min(ENDLESS, expanded(schema, schema))
 
 
+@pytest.mark.thorough
 @given(documents(circles=False), VALUES)
 @settings(max_examples=150, deadline=None)
 def test_no_value_is_looked_at_more_often_than_counted(schema: JsonObject, value: Any) -> None:

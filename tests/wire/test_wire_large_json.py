@@ -121,6 +121,7 @@ def test_commas_and_brackets_in_texts_are_no_values() -> None:
     assert loaded(orjson.dumps({"said": said, "more": [said]})) == {"said": said, "more": [said]}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "body",
     [
@@ -158,6 +159,7 @@ def test_no_step_is_long(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(pieces) >= len(body) // (3 * 65_536)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "body",
     [
