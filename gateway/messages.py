@@ -7,8 +7,9 @@ types are immutable; a message is replaced, never changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from pydantic import JsonValue as JsonValue
@@ -192,6 +193,11 @@ ContentBlock: TypeAlias = (
     TextBlock | ReasoningBlock | ImageBlock | AudioBlock | VideoBlock | DocumentBlock | ToolCall | ToolResult
 )
 MediaBlock: TypeAlias = ImageBlock | AudioBlock | VideoBlock | DocumentBlock
+MediaKind: TypeAlias = Literal["image", "document", "video", "audio"]
+MEDIA_KINDS: Mapping[type[MediaBlock], MediaKind] = MappingProxyType(
+    {ImageBlock: "image", DocumentBlock: "document", VideoBlock: "video", AudioBlock: "audio"}
+)
+"""The word for each kind of medium."""
 
 
 def block_of_media(kind: str, source: MediaSource, name: str | None = None) -> MediaBlock:

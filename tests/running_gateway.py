@@ -269,8 +269,8 @@ async def local_gateway(
 ) -> AsyncGenerator[LocalGateway]:
     """A gateway in this event loop. Its clock is the machine's, its parts are all there are and its page is the built
     one, unless given. When it ends it cancels the runs under way, unless the configuration has `drain_seconds`."""
-    server = {"drain_seconds": 0, **(configuration.pop("server", None) or {})}
-    path = write_configuration(directory, agents, server=server, **configuration)
+    section = {"drain_seconds": 0, **(configuration.pop("server", None) or {})}
+    path = write_configuration(directory, agents, server=section, **configuration)
     parts = parts or _all_parts()
     settings = load_settings(Flags(config=path), environ=dict(os.environ), parts=parts)
     application = Application(settings, clock=clock, parts=parts, page=page or _built_page(), tracer=tracer)

@@ -47,7 +47,7 @@ from gateway.events import (
 )
 from gateway.messages import JsonObject, JsonValue, ToolCall
 from gateway.protocol.answers import time_text
-from gateway.providers.failure_words import shown_message
+from gateway.protocol.failure_words import shown_message
 from gateway.store import RunRecord
 from gateway.usage import add_usage
 

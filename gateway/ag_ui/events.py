@@ -67,7 +67,7 @@ from gateway.events import (
     UsageReported,
 )
 from gateway.messages import NO_DATA, JsonObject, JsonValue, Message, Opaque, Role, ToolCall
-from gateway.providers.failure_words import shown_message
+from gateway.protocol.failure_words import shown_message
 from gateway.transcript import OpenItems
 from gateway.wire import strict_json
 from gateway.wire.text_frames import numbered_frames

@@ -16,7 +16,7 @@ from gateway.errors import RETRYABLE_KINDS, FieldProblem, InvalidRequestError
 from gateway.events import RunFailed
 from gateway.messages import JsonObject
 from gateway.problems import Problem
-from gateway.providers.failure_words import shown_message
+from gateway.protocol.failure_words import shown_message
 
 _RETRYABLE: Final = frozenset(
     {

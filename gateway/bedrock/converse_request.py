@@ -29,6 +29,7 @@ from gateway.bedrock.media import FORMATS, MAX_BYTES, media_format
 from gateway.bedrock.options import converse_options, fit_beside_thinking
 from gateway.bedrock.parameters import PROMPT_CACHING, request_fields
 from gateway.messages import (
+    MEDIA_KINDS,
     AudioBlock,
     Base64Source,
     ContentBlock,
@@ -36,6 +37,7 @@ from gateway.messages import (
     ImageBlock,
     JsonObject,
     MediaBlock,
+    MediaKind,
     Message,
     ReasoningBlock,
     TextBlock,
@@ -47,10 +49,10 @@ from gateway.messages import (
 )
 from gateway.model import ModelRequest
 from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
-from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, refusal_by, whole
+from gateway.providers.media import LeftOutMedia, UnsendableError, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
-from gateway.wire.media_bytes import MediaKind, head_of
+from gateway.wire.media_bytes import head_of
 from gateway.wire.tool_schema import object_schema
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gateway.wire.media_bytes import IMAGE_FORMATS, MediaKind, bare_type, format_in
+from gateway.messages import MediaKind
+from gateway.wire.media_bytes import IMAGE_FORMATS, bare_type, format_in
 
 MAX_BYTES: Mapping[MediaKind, int] = MappingProxyType(
     # Audio has no documented limit: the one for films keeps a body from growing without end.

@@ -24,9 +24,9 @@ from gateway.configuration.sections import (
     ToolSection,
 )
 from gateway.errors import ConfigurationError
-from gateway.http_client.endpoint_policy import EndpointPattern
 from gateway.model import ModelProvider
 from gateway.providers.headers import header_problem
+from gateway.wire.endpoint_patterns import EndpointPattern
 
 _OPTIONS = frozenset({"params", "compute_environment", "stateful", "background"})
 _OPEN_TO_ALL = (

@@ -24,6 +24,7 @@ from gateway.gemini.generate_content import (
 )
 from gateway.gemini.options import gemini_options
 from gateway.messages import (
+    MEDIA_KINDS,
     AudioBlock,
     Base64Source,
     ContentBlock,
@@ -45,7 +46,7 @@ from gateway.messages import (
 )
 from gateway.model import ModelRequest
 from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
-from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, refusal_by, whole
+from gateway.providers.media import LeftOutMedia, UnsendableError, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written

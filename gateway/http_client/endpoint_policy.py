@@ -10,53 +10,17 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote
 
 import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from gateway.errors import ConfigurationError, InvalidRequestError
+from gateway.errors import InvalidRequestError
 from gateway.http_client.fetch_policy import address_allowed, looks_numeric, parse_fetch_url
 from gateway.http_client.fetcher import Resolver, Route, resolve, resolved
+from gateway.wire.endpoint_patterns import EndpointPattern
 
-_SCHEME_END = "://"
 _SLASH = re.compile(r"[/\\]")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointPattern:
-    """A regular expression for whole URLs; the part of it for the authority (`host` or `host:port`) holds alone, too.
-
-    Otherwise `https://api\\..*\\.example\\.com/.*` would match `https://api.evil.test/x.example.com/`: `.*` does not
-    stop at a slash.
-    """
-
-    url: re.Pattern[str]
-    authority: re.Pattern[str]
-
-    @classmethod
-    def parse(cls, text: str) -> EndpointPattern:
-        """Raises ConfigurationError for a pattern without a part for the authority, or no regular expression."""
-        _, found, rest = text.partition(_SCHEME_END)
-        authority = rest.partition("/")[0].removesuffix("$")
-        if not found or not authority:
-            raise ConfigurationError(
-                f"the pattern {text!r} names no host; write what the whole URL has to match, with the host between "
-                "'://' and the next '/', as in '^https://api\\.example\\.com/.*$'"
-            )
-        try:
-            return cls(re.compile(text), re.compile(authority))
-        except re.error as error:
-            raise ConfigurationError(
-                f"the pattern {text!r} is not a regular expression ({error}); the part between '://' and the next '/' "
-                "has to be one by itself"
-            ) from None
-
-    def matches(self, url: yarl.URL) -> bool:
-        """Whether both match, with the port left out where it is the scheme's own."""
-        return self.authority.fullmatch(_authority(url)) is not None and self.url.fullmatch(_shown(url)) is not None
 
 
 class EndpointPolicy:
@@ -133,17 +97,6 @@ class EndpointAddressError(OSError):
     """A name led to an address that the policy does not allow."""
 
 
-def _authority(url: yarl.URL) -> str:
-    port = url.explicit_port
-    shown = "" if port is None or port == _DEFAULT_PORTS.get(url.scheme) else f":{port}"
-    host = url.raw_host or ""
-    return (f"[{host}]" if ":" in host else host) + shown
-
-
 def _goes_up(url: yarl.URL) -> bool:
     """Whether servers could read another path than the patterns do."""
     return not {".", ".."}.isdisjoint(_SLASH.split(unquote(url.raw_path)))
-
-
-def _shown(url: yarl.URL) -> str:
-    return f"{url.scheme}://{_authority(url)}{url.raw_path_qs}"

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import (
+    MEDIA_KINDS,
     Base64Source,
     ContentBlock,
     FileSource,
@@ -27,7 +28,6 @@ from gateway.messages import (
     block_of_media,
     json_kind,
 )
-from gateway.providers.media import MEDIA_KINDS
 
 logger = logging.getLogger(__name__)
 

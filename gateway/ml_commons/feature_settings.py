@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from gateway.errors import ConfigurationError, ForbiddenError, InvalidRequestError
-from gateway.http_client.endpoint_policy import EndpointPattern
 from gateway.messages import JsonValue
 from gateway.ml_commons.errors import EXCEPTION
+from gateway.wire.endpoint_patterns import EndpointPattern
 
 PREFIX: Final = "plugins.ml_commons."
 TRUSTED_ENDPOINTS: Final = "trusted_connector_endpoints_regex"

@@ -25,6 +25,7 @@ from gateway.bedrock.signing import BEDROCK_API_KEY, CREDENTIAL_NAMES, AwsSigner
 from gateway.errors import ConfigurationError, ModelError, ModelErrorKind
 from gateway.events import Events
 from gateway.http_client.clients import HttpCall, HttpStream, StreamTimeouts
+from gateway.messages import MEDIA_KINDS
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.providers.access import checked_address
 from gateway.providers.answer_builder import AnswerBuilder
@@ -32,7 +33,6 @@ from gateway.providers.answer_reader import AnswerStream
 from gateway.providers.endpoints import address_below
 from gateway.providers.error_bodies import retry_after_seconds
 from gateway.providers.failures import with_answer
-from gateway.providers.media import MEDIA_KINDS
 from gateway.providers.media_fetch import MediaFetcher
 
 EVENT_STREAM = "application/vnd.amazon.eventstream"

@@ -21,10 +21,10 @@ from gateway.gemini.options import gemini_options
 from gateway.gemini.reader import LIKENESS, GenerateContentReader
 from gateway.gemini.request import gemini_request, media_refusal
 from gateway.http_client.clients import HttpCall, StreamTimeouts
+from gateway.messages import MEDIA_KINDS
 from gateway.model import ModelCapabilities, ModelEnvironment, ModelProvider, ModelRequest
 from gateway.providers.access import checked_address, key_header
 from gateway.providers.answer_reader import read_answer
-from gateway.providers.media import MEDIA_KINDS
 from gateway.providers.media_fetch import MediaFetcher
 from gateway.providers.repeated_events import RepeatedEventsReader
 from gateway.wire import strict_json

@@ -12,6 +12,7 @@ import orjson
 
 from gateway.messages import (
     INSTRUCTION_ROLES,
+    MEDIA_KINDS,
     AudioBlock,
     Base64Source,
     ContentBlock,
@@ -44,7 +45,7 @@ from gateway.openai.chat_completions import (
 )
 from gateway.openai.chat_options import chat_options
 from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
-from gateway.providers.media import MEDIA_KINDS, LeftOutMedia, UnsendableError, quoted, reachable, refusal_by, whole
+from gateway.providers.media import LeftOutMedia, UnsendableError, quoted, reachable, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
 from gateway.wire.media_bytes import bare_type, is_written

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.messages import Base64Source, FileSource, ImageBlock, MediaBlock, MediaSource, UrlSource
-from gateway.providers.media import MEDIA_KINDS
+from gateway.messages import MEDIA_KINDS, Base64Source, FileSource, ImageBlock, MediaBlock, MediaSource, UrlSource
 
 _UNSAFE_IN_NAME: Final = str.maketrans(dict.fromkeys("[]\\\r\n", " "))
 _UNSAFE_IN_ADDRESS: Final = str.maketrans({" ": "%20", "(": "%28", ")": "%29", "<": "%3C", ">": "%3E"})

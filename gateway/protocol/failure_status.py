@@ -11,7 +11,7 @@ from typing import Final
 
 from gateway.errors import LIMIT_CODE, GatewayError, ModelErrorKind
 from gateway.events import Cancelled, RunFailed, RunFinished
-from gateway.providers.failure_words import shown_message
+from gateway.protocol.failure_words import shown_message
 
 _STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
     {

@@ -8,5 +8,5 @@ Each of the other protocols has a room of its own, and ends there with its part.
 
 from typing import Final
 
-ROOMS: Final = ("a2a", "ag_ui", "agent_api", "ml_commons", "openai_api")
+ROOMS: Final = ("a2a", "ag_ui", "agent_api", "ml_agents", "ml_commons", "ml_memory", "openai_api")
 """Rooms of protocols that end with their parts: parts.collect looks there, too."""

@@ -15,11 +15,11 @@ from starlette.types import Scope
 
 from gateway.ag_ui.run_requests import RunRequests
 from gateway.messages import JsonObject, JsonValue
-from gateway.ml_commons.agent_input import is_ag_ui
+from gateway.ml_agents.agent_input import is_ag_ui
+from gateway.ml_agents.chunks import Chunks
+from gateway.ml_agents.execution_start import start_execution
 from gateway.ml_commons.api_document import ml_api, ml_operation
-from gateway.ml_commons.chunks import Chunks
 from gateway.ml_commons.cluster_settings import ClusterSettings
-from gateway.ml_commons.execution_start import start_execution
 from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_routes, opensearch_error_form
 from gateway.problems import Problem, problem_json
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id, request_id_of

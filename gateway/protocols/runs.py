@@ -46,8 +46,8 @@ from gateway.protocol import (
     path_id,
     time_text,
 )
+from gateway.protocol.failure_words import shown_message
 from gateway.protocol.requests import whole_number
-from gateway.providers.failure_words import shown_message
 from gateway.store import RunRecord
 
 _MAX_CURSOR_DIGITS = 18

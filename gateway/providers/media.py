@@ -9,29 +9,22 @@ import base64
 import binascii
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
 
 from gateway.messages import (
-    AudioBlock,
+    MEDIA_KINDS,
     Base64Source,
     DocumentBlock,
-    ImageBlock,
     MediaBlock,
     MediaSource,
     UrlSource,
-    VideoBlock,
 )
 from gateway.wire import stand_ins
 from gateway.wire.data_urls import read_data_url
-from gateway.wire.media_bytes import IMAGE_FORMATS, MediaKind, bare_type, decoded_size, format_in, head_of
+from gateway.wire.media_bytes import IMAGE_FORMATS, bare_type, decoded_size, format_in, head_of
 
 logger = logging.getLogger(__name__)
-
-MEDIA_KINDS: Mapping[type[MediaBlock], MediaKind] = MappingProxyType(
-    {ImageBlock: "image", DocumentBlock: "document", VideoBlock: "video", AudioBlock: "audio"}
-)
 
 
 class UnsendableError(Exception):

@@ -19,6 +19,7 @@ from gateway.errors import GatewayError
 from gateway.http_client.clients import HttpClients
 from gateway.lru import LruCache
 from gateway.messages import (
+    MEDIA_KINDS,
     Base64Source,
     ContentBlock,
     DocumentBlock,
@@ -28,7 +29,7 @@ from gateway.messages import (
     ToolResult,
     UrlSource,
 )
-from gateway.providers.media import MEDIA_KINDS, data_url_source, is_of_web
+from gateway.providers.media import data_url_source, is_of_web
 from gateway.wire import stand_ins
 
 logger = logging.getLogger(__name__)

@@ -34,8 +34,8 @@ from gateway.history.merging import append_history
 from gateway.messages import JsonValue, Message, ToolCall, ToolResult, new_id
 from gateway.model import ModelCapabilities
 from gateway.model_state import Conversation, marked
-from gateway.providers.failure_words import operator_message
 from gateway.records import encode_events
+from gateway.runs.failure_words import operator_message
 from gateway.runs.waiting_input import not_in_thread
 from gateway.store import LEAST_LIFE_SECONDS, RunRecord, RunStatus, Store, Thread
 from gateway.tool import Tool

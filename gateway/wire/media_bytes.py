@@ -8,9 +8,8 @@ from __future__ import annotations
 import binascii
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, TypeAlias
 
-MediaKind: TypeAlias = Literal["image", "document", "video", "audio"]
+from gateway.messages import MediaKind
 
 # The pictures that every provider which takes any takes.
 IMAGE_FORMATS: Mapping[str, str] = MappingProxyType(

@@ -8,7 +8,7 @@ import pytest
 from botocore.loaders import Loader
 
 from gateway.bedrock.media import FORMATS, media_format
-from gateway.wire.media_bytes import MediaKind
+from gateway.messages import MediaKind
 
 SHAPES: dict[str, Any] = Loader().load_service_model("bedrock-runtime", "service-2")["shapes"]
 

@@ -38,8 +38,8 @@ from gateway.events import (
     joined,
 )
 from gateway.messages import TextBlock, new_message_id
-from gateway.ml_commons.chunks import Chunks
-from gateway.ml_commons.execution import AnswerForm
+from gateway.ml_agents.chunks import Chunks
+from gateway.ml_agents.execution import AnswerForm
 from gateway.openai_api.chat_renderer import ChatChunks, ChatForm
 from gateway.openai_api.ids import new_run_id, new_thread_id
 from gateway.openai_api.responses_renderer import ResponsesRenderer

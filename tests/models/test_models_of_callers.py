@@ -12,10 +12,11 @@ from gateway.agent import ModelSettings, Secret
 from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError
 from gateway.http_client.clients import HttpClients
-from gateway.http_client.endpoint_policy import EndpointPattern, EndpointPolicy
+from gateway.http_client.endpoint_policy import EndpointPolicy
 from gateway.model import ModelEnvironment, ModelProvider
 from gateway.parts import collect
 from gateway.tool import ToolType
+from gateway.wire.endpoint_patterns import EndpointPattern
 
 PROVIDERS = collect("models", ModelProvider)
 BEDROCK = {"bedrock/converse": "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "bedrock/responses": "us.openai.gpt-5.6"}

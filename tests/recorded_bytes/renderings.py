@@ -16,8 +16,8 @@ from gateway.agent_api.renderer import ResponseRenderer
 from gateway.errors import GatewayError
 from gateway.events import Event, Events
 from gateway.messages import Opaque
-from gateway.ml_commons.chunks import Chunks
-from gateway.ml_commons.execution import AnswerForm, ExecutionAnswer
+from gateway.ml_agents.chunks import Chunks
+from gateway.ml_agents.execution import AnswerForm, ExecutionAnswer
 from gateway.openai_api.chat_renderer import ChatChunks, ChatCompletion, ChatForm
 from gateway.openai_api.responses_renderer import ResponsesRenderer
 from gateway.openai_api.responses_resource import ResponseForm

@@ -1,0 +1,62 @@
+"""Regular expressions for the URLs that callers' models and tools may reach. Pure.
+
+Above: http_client.endpoint_policy, which asks them before every call; the configuration and ml-commons' settings, which
+check them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import yarl
+
+from gateway.errors import ConfigurationError
+
+_SCHEME_END = "://"
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointPattern:
+    """A regular expression for whole URLs; the part of it for the authority (`host` or `host:port`) holds alone, too.
+
+    Otherwise `https://api\\..*\\.example\\.com/.*` would match `https://api.evil.test/x.example.com/`: `.*` does not
+    stop at a slash.
+    """
+
+    url: re.Pattern[str]
+    authority: re.Pattern[str]
+
+    @classmethod
+    def parse(cls, text: str) -> EndpointPattern:
+        """Raises ConfigurationError for a pattern without a part for the authority, or no regular expression."""
+        _, found, rest = text.partition(_SCHEME_END)
+        authority = rest.partition("/")[0].removesuffix("$")
+        if not found or not authority:
+            raise ConfigurationError(
+                f"the pattern {text!r} names no host; write what the whole URL has to match, with the host between "
+                "'://' and the next '/', as in '^https://api\\.example\\.com/.*$'"
+            )
+        try:
+            return cls(re.compile(text), re.compile(authority))
+        except re.error as error:
+            raise ConfigurationError(
+                f"the pattern {text!r} is not a regular expression ({error}); the part between '://' and the next '/' "
+                "has to be one by itself"
+            ) from None
+
+    def matches(self, url: yarl.URL) -> bool:
+        """Whether both match, with the port left out where it is the scheme's own."""
+        return self.authority.fullmatch(_authority(url)) is not None and self.url.fullmatch(_shown(url)) is not None
+
+
+def _authority(url: yarl.URL) -> str:
+    port = url.explicit_port
+    shown = "" if port is None or port == _DEFAULT_PORTS.get(url.scheme) else f":{port}"
+    host = url.raw_host or ""
+    return (f"[{host}]" if ":" in host else host) + shown
+
+
+def _shown(url: yarl.URL) -> str:
+    return f"{url.scheme}://{_authority(url)}{url.raw_path_qs}"
