@@ -25,15 +25,15 @@ Approvers: TypeAlias = Literal["callers", "keys"]
 HistoryMode: TypeAlias = Literal["replace", "append", "by_id"]
 LastIteration: TypeAlias = Literal["answer", "stop", "summarize"]
 Recognition: TypeAlias = Callable[[Sequence[Message], tuple[Message, ...]], tuple[Message, ...]]
-"""(a thread's messages, those that were sent) -> what was sent, with the thread's own messages in place of their
-copies, and with those that its client was never shown.
+"""A function of a thread's messages and the messages that a client sent. It returns the sent messages, with the
+thread's own in place of their copies, and with the thread's messages that the client was never shown.
 
-It is pure, and may be called several times. What it raises refuses the request, as any GatewayError does.
+It is pure, and may be called several times. A GatewayError that it raises refuses the request.
 """
 
 
 class Secret(str):
-    """Text that prints as `***`: it holds keys and tokens, so that no log or repr shows them."""
+    """Text that prints as `***`: for keys and tokens, so that no log or repr shows them."""
 
     __slots__ = ()
 
@@ -158,10 +158,10 @@ class ClientInstructions:
 
 @dataclass(frozen=True, slots=True)
 class AgentDefinition:
-    """An agent as its operator wrote it. `locked`: what callers may not set for their runs (options.LOCKABLE).
-    `allow_models`: ids of further models of its model's provider that a request may ask for. `usage_event`: a Custom
-    event before a run's end tells the tokens of each model call. `protocol_settings`: what it says for single
-    protocols, in their own form, by the member's name (WireProtocol.agent_settings).
+    """An agent as its operator wrote it. `locked`: the options that callers may not set for their runs
+    (options.LOCKABLE). `allow_models`: ids of further models of its model's provider that a request may ask for.
+    `usage_event`: a Custom event before a run's end lists the tokens of each model call. `protocol_settings`: its
+    settings for single protocols, in the protocols' own form, by the member's name (WireProtocol.agent_settings).
     """
 
     id: str
@@ -187,7 +187,7 @@ class AgentDefinition:
         return model_id == self.model.model_id or model_id in self.allow_models
 
     def with_model(self, model_id: str) -> AgentDefinition:
-        """The agent with another model of the same provider, settings and all."""
+        """The agent with another model of the same provider; its settings stay the same."""
         return replace(self, model=replace(self.model, model_id=model_id))
 
 
@@ -212,7 +212,7 @@ ABSENT = Absent()
 
 @dataclass(frozen=True, slots=True)
 class SentAnswer:
-    """An answer as its request has it, in its protocol's form.
+    """A person's answer in the form of the protocol that it came by.
 
     `payload` identifies a repeated request, and counts towards limits. `misfit` is the error message if the answer does
     not fit its interrupt, `arguments_pointer` the place of its arguments. `problems` are errors of its form: they count
@@ -243,7 +243,7 @@ class InterruptAnswer:
 
     @property
     def payload(self) -> JsonValue:
-        """What the answer says, as it was sent."""
+        """The answer in the form in which it was sent."""
         if isinstance(self.sent.payload, Absent):
             return {"approved": self.approved, "arguments": self.arguments, "reason": self.reason}
         return self.sent.payload
@@ -266,7 +266,9 @@ class InputNames:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPoint:
-    """A place in a thread's version: behind so many messages, the last of which has that id (None: `length` counts)."""
+    """A place in a version of a thread: after its first `length` messages. `last_message_id` is the last of these, by
+    whose id the place is found; None: it is found by `length`.
+    """
 
     thread_id: str
     version: int
@@ -275,8 +277,8 @@ class ThreadPoint:
 
 
 WITHDRAWS: Final = "withdraws"
-"""A member of `AgentInput.request`: the ids of interrupts that end with the run. Where it is cancelled or fails, also
-before its turn, nobody can answer them any more.
+"""A member of `AgentInput.request`: the ids of interrupts that the run withdraws. If it is cancelled or fails, even
+while it waits for its thread, nobody can answer them any more.
 """
 
 

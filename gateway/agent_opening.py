@@ -27,7 +27,8 @@ class AgentOpening:
     circuits: Circuits
 
     def open_for_caller(self, agent: AgentDefinition, owner: str) -> OpenAgent:
-        """An agent that a caller made. Its circuits are its own: its failures say nothing of the operator's models.
+        """Open an agent that a caller made. It has circuits of its own: its failures say nothing about the operator's
+        models.
 
         Raises:
             ConfigurationError: it can never work.
@@ -35,7 +36,9 @@ class AgentOpening:
         return replace(self, circuits=Circuits()).open(agent, owner)
 
     def open(self, agent: AgentDefinition, owner: str | None = None) -> OpenAgent:
-        """`owner` made the agent, if a caller did. Raises ConfigurationError for what can never work."""
+        """Open an agent. `owner`: the caller who made it; None: the operator did. Raises ConfigurationError if it can
+        never work.
+        """
         loops, tools = self.environments.loops, self.environments.tools
         return OpenAgent(
             agent,

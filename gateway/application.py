@@ -97,15 +97,15 @@ class Application:
         redaction: Redaction | None = None,
         tracer: Tracer | None = None,
     ) -> None:
-        """`protocol_adapters`: the protocols beside AG-UI and the gateway's own API, also those that the file turns
-        off; None: all that it does not turn off.
+        """`protocol_adapters`: the protocols to serve beside AG-UI and the gateway's own API, even if the file turns
+        them off; None: all that the file does not turn off.
 
         `redaction` learns the secrets of a reloaded configuration; it is the log's own, if there is one. `tracer` is
         None if no traces are collected.
 
         Raises:
             ConfigurationError: the file has settings of a protocol that is not among the adapters; or two protocols
-                have one path, or an adapter adds what is no endpoint.
+                have one path, or an adapter adds something that is not an endpoint.
         """
         self.settings = settings
         self.clock = clock or SystemClock()
@@ -148,12 +148,12 @@ class Application:
         self.asgi = self._guarded(served)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """It is an ASGI application itself: what `asgi` does."""
+        """Serve a request, as `asgi` does."""
         await self.asgi(scope, receive, send)
 
     def _serve_protocols(self) -> list[tuple[WireProtocol, Sequence[BaseRoute]]]:
-        """Collect the protocols' routes; their descriptions make the API document. What a protocol that is not served
-        has stored is taken care of as before.
+        """Collect the protocols' routes; their descriptions make the API document. A protocol that is not served is
+        still opened, swept and closed, for the data that it stored.
         """
         server = self.settings.server
         runs = Meter(self.clock, "runs", most_at_once=server.max_concurrent_runs)
@@ -210,8 +210,8 @@ class Application:
         return guarded if self._tracer is None else TracedRequests(guarded, self._tracer, rules.quiet_paths)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Starlette's routes without its own middleware. The access middleware turns their exceptions into responses,
-        and each layer of exception handling costs every chunk of every stream a coroutine.
+        """Call Starlette's routes, without Starlette's own middleware. The access middleware turns their exceptions
+        into responses, and each layer of exception handling costs every chunk of every stream a coroutine.
         """
         scope["app"] = self.starlette
         if scope["type"] != "http":
@@ -244,9 +244,9 @@ class Application:
 
     @asynccontextmanager
     async def lifespan(self, host: object = None) -> AsyncGenerator[None]:
-        """What requests need: `async with application.lifespan():`. An application that mounts `asgi` opens it in its
-        own lifespan; where it has none of its own, this can be it: `Starlette(..., lifespan=application.lifespan)`.
-        It opens once: what it ends has ended for good.
+        """Opens everything that requests need, and closes it at the end: `async with application.lifespan():`. An
+        application that mounts `asgi` opens it in its own lifespan; where it has none of its own, this can be it:
+        `Starlette(..., lifespan=application.lifespan)`. It opens only once.
         """
         if self.driver.draining:
             raise RuntimeError("the application's lifespan is over and opens only once; make a new Application")
@@ -362,8 +362,9 @@ class Application:
         )  # fmt: skip
 
     def take_over(self, definitions: Sequence[AgentDefinition], default: str | None = None) -> dict[str, list[str]]:
-        """Use these agents for new runs, and `default` for requests that name none. Gives what became of which id. An
-        agent whose definition is the same stays open as it is. Runs keep the agents that they began with.
+        """Use these agents for new runs, and `default` for requests that name none. Returns the ids of the agents that
+        were added, changed and removed. An agent whose definition is the same stays open as it is. Runs keep the agents
+        that they began with.
 
         Raises:
             ConfigurationError: one cannot be opened; nothing has changed.
@@ -408,8 +409,8 @@ class Application:
                 )
 
     def _meet_tools(self, agents: Sequence[OpenAgent]) -> None:
-        """Connect to tool servers before the first run needs them, and tell readiness which are down; warn of agents of
-        callers whose ids these have.
+        """Connect to tool servers before the first run needs them, so that readiness knows which are down. Warn of
+        agents that callers made under the id of one of these agents.
         """
 
         async def meet() -> None:
@@ -454,7 +455,7 @@ class Application:
                 raise
             except Exception:  # a protocol's failure must not end the removal of old logs
                 logger.exception("what a protocol keeps no longer could not be deleted; it is tried again")
-        # last: what was just deleted may be due at providers, too
+        # last: the threads that were just deleted may have responses to delete at providers, too
         await self.runner.removal.go_on(self.driver.agents)
 
     def _own_routes(self, _: ProtocolEnvironment) -> Sequence[BaseRoute]:
@@ -496,7 +497,9 @@ class Application:
 
 
 def _turned_off(settings: Settings, general: NamedSettings) -> dict[str, list[str]]:
-    """The protocols' settings that are turned off for each key, also because they are for all."""
+    """For each key with protocol settings, the names of the settings that are turned off for it, by its own section or
+    by the general one.
+    """
     return {
         key.name: [name for name in general if key.protocols.get(name, general[name]) is None]
         for key in settings.server.api_keys

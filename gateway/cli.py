@@ -210,7 +210,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     try:
         return serve(settings, flags=flags, parts=parts, redaction=redaction, on_listening=announce)
     except ConfigurationError:
-        check_settings(flags, parts=parts)  # reports line and field of what did not open, and all other problems
+        check_settings(flags, parts=parts)  # reports each part that did not open, and all other problems
         raise
 
 
@@ -277,8 +277,8 @@ def _checked(arguments: argparse.Namespace) -> tuple[Settings, KnownParts]:
 
 
 def _ask(pid: int, number: signal.Signals, store: Path, command: str, seconds: float, work: str) -> Outcome:
-    """Send a process a signal, and wait for what comes of it. Raises GatewayError where it does not say whether it has
-    done its `work`.
+    """Send a process a signal, and wait for the outcome. Raises GatewayError if the process does not report whether it
+    has done its `work`.
     """
     from gateway.server.outcome import outcome_file, wait_for_outcome
     from gateway.server.pid_file import serving_pid

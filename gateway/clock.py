@@ -20,7 +20,7 @@ class Timer(Protocol):
     """A scheduled call."""
 
     def cancel(self) -> None:
-        """Cancel the call. Harmless once it was made."""
+        """Cancel the call. Does nothing if the call was made already."""
 
 
 class Clock(Protocol):
@@ -54,7 +54,9 @@ class SystemClock:
 
 
 TIMED_OUT: Final = "the time for it is over"
-"""What a task is cancelled with, `task.cancel(TIMED_OUT)`, where that is the reason: traces tell it from others."""
+"""The message of `task.cancel(TIMED_OUT)` if a task is cancelled because its time is over: traces distinguish this
+reason from others.
+"""
 
 
 class DeadlineError(TimeoutError):
@@ -143,15 +145,15 @@ async def shielded(work: Coroutine[None, None, ResultT]) -> ResultT:
 class Kept(asyncio.Future[ResultT]):
     """The outcome of a write.
 
-    Many runs may wait for one. Cancelling a task normally cancels the future it waits for, and so would fail all the
-    others. This future ignores that: the task is told of its own cancellation when the write is done.
+    Many runs may wait for one outcome. Cancelling a task normally cancels the future that the task waits for, and so
+    would fail all other runs. This future ignores that: the task gets its CancelledError once the write is done.
     """
 
     def cancel(self, msg: Any | None = None) -> bool:
         return False
 
     async def shielded(self) -> ResultT:
-        """Await it even if this task is cancelled meanwhile, as `shielded`."""
+        """Await the outcome even if this task is cancelled meanwhile, as the function `shielded` does."""
         with suppress(asyncio.CancelledError):
             await self
         return self.result()

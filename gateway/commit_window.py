@@ -25,15 +25,15 @@ _FEW_EVENTS = 16
 _MANY_EVENTS = 64
 # If a run's events are so far apart, a longer window gathers no more of them.
 _LARGE_GAP_SECONDS = 0.040
-# How many turns of the loop readers have before the handover: one to poll the sockets, one to process the data.
-_TURNS_TO_READ = 2
+# How many rounds of the event loop readers have before the handover: one to poll the sockets, one to process the data.
+_ROUNDS_TO_READ = 2
 
 
 class WaitingRun(Protocol):
     """A run with events to be kept."""
 
     def hand_over(self) -> int:
-        """Give them to the store; gives how many."""
+        """Hand the events to the store; returns how many they were."""
 
 
 class CommitWindow:
@@ -82,12 +82,12 @@ class CommitWindow:
 
     @property
     def seconds(self) -> float:
-        """How long a window is now."""
+        """The current length of a window."""
         return self._seconds
 
     def when_closed(self, read: Callable[[], None]) -> None:
-        """Call `read`, which must not raise, when the window closes; opens a window if none is open. What it reads goes
-        to the store together with the runs' events.
+        """Call `read`, which must not raise, when the window closes; opens a window if none is open. The events that it
+        reads go to the store together with the runs'.
         """
         if self._seconds:
             self._readers.append(read)
@@ -109,12 +109,12 @@ class CommitWindow:
         for read in readers:
             read()
         if readers:
-            self._wait_for_readers(_TURNS_TO_READ)
+            self._wait_for_readers(_ROUNDS_TO_READ)
         else:
             self._hand_over()
 
-    def _wait_for_readers(self, turns: int) -> None:
-        asyncio.get_running_loop().call_soon(*((self._wait_for_readers, turns - 1) if turns else (self._hand_over,)))
+    def _wait_for_readers(self, rounds: int) -> None:
+        asyncio.get_running_loop().call_soon(*((self._wait_for_readers, rounds - 1) if rounds else (self._hand_over,)))
 
     def _hand_over(self) -> None:
         self._timer = None

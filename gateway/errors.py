@@ -132,7 +132,7 @@ class TooManyRequestsError(InvalidRequestError):
 
 
 class ModelErrorKind(StrEnum):
-    """What went wrong at the provider; it decides the code on the wire and whether a retry makes sense."""
+    """The kind of a provider's failure; it decides the code on the wire and whether a retry makes sense."""
 
     THROTTLED = "throttled"
     OVERLOADED = "overloaded"
@@ -165,10 +165,10 @@ RETRYABLE_KINDS = frozenset(
 class ModelError(GatewayError):
     """The provider failed. Code on the wire: `model_<kind>`.
 
-    `retry_after_seconds` is what the provider asked for, if it did; `provider_message` is the provider's own text, for
-    the log and the operator alone; `retryable` overrides what the kind says. `asked` is the model, if it is known; it
-    is not if an answer broke off. `provider_status` and `provider_body` are its answer to a refused call, as far as
-    there was one, without keys: they are for callers that made the model.
+    `retry_after_seconds` is the wait that the provider asked for, None if it asked for none; `provider_message` is the
+    provider's own text, for the log and the operator alone; `retryable` overrides the rule for the kind. `asked` is the
+    model that was asked; empty if that is unknown. If the provider refused the call, `provider_status` and
+    `provider_body` are its HTTP response, without keys: for callers that made the model.
     """
 
     status = 502
@@ -223,7 +223,7 @@ class StoreError(GatewayError):
 
 
 class StoreFullError(StoreError):
-    """The store has no room. It passes when there is room again."""
+    """The store has no room. The failure passes once there is room again."""
 
     default_code = "store_full"
 

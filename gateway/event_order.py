@@ -71,7 +71,7 @@ _KINDS: Final = frozenset(get_args(Event))
 
 
 class _Kind(Enum):
-    """What a message id of the run stands for."""
+    """The kind of message that an id of the run belongs to."""
 
     ANSWER = "answer"  # a text of the assistant, of which calls may be part
     PARENT = "parent"  # so far only the message of calls: it may still get its text
@@ -87,7 +87,7 @@ class Sealer:
     def __init__(self) -> None:
         self._started = False
         self.sealed = False
-        # What is open, by its id.
+        # The open items, by their ids.
         self._texts: dict[str, None] = {}
         self._reasoning: dict[str, None] = {}
         self._calls: dict[str, None] = {}
@@ -97,7 +97,7 @@ class Sealer:
             ToolCallDelta: self._calls,
         }
         self._steps: dict[str, None] = {}
-        # All ids of this run, and those of other messages. A call and a message may share an id, two messages may not.
+        # The ids of this run and of the thread's messages. A call and a message may share an id, two messages may not.
         self._messages: dict[str, _Kind] = {}
         self._taken: Container[str] = frozenset()
         self._made: set[str] = set()
@@ -106,10 +106,10 @@ class Sealer:
         self._answers: dict[str, str] = {}  # texts, and the messages that calls are part of
         self._thoughts: dict[str, str] = {}
         self._media: dict[str, str] = {}
-        self._reported: frozenset[tuple[str, str]] = frozenset()  # dropped events in the log: each kind once
+        self._reported: frozenset[tuple[str, str]] = frozenset()  # kinds of dropped events that are in the log
 
     def reserve(self, message_ids: Container[str]) -> None:
-        """The thread's own ids: a model's new message under one of them gets another id."""
+        """Set the ids of the thread's messages: a model's new message with one of them gets another id."""
         self._taken = message_ids
 
     def follow(self, events: Events) -> Events:
@@ -310,7 +310,7 @@ class Sealer:
         closing += [ToolCallEnded(call_id) for call_id in self._calls]
         closing += [StepEnded(name) for name in reversed(self._steps)]
         for still_open in (self._texts, self._reasoning, self._calls, self._steps):
-            still_open.clear()  # `follow` lets pass what is open
+            still_open.clear()  # `follow` passes events of open items
         return [*closing, terminal]
 
     def _drop(self, event: Event, why: str) -> Events:
@@ -323,7 +323,7 @@ class Sealer:
         return []
 
 
-# The events that there are rules about. A look-up: a `match` asks for one class after the other.
+# The rule for each kind of event that has one. A look-up: a `match` asks for one class after the other.
 _RULES: Final[Mapping[type[Event], Callable[[Sealer, Any], Events]]] = {
     RunStarted: Sealer._drop_start,
     **dict.fromkeys((TextStarted, TextEnded), Sealer._follow_text),

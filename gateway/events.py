@@ -24,7 +24,7 @@ Executor: TypeAlias = Literal["backend", "client"]
 
 
 class StopReason(StrEnum):
-    """Why a model's response ended. `MAX_ITERATIONS` is said of a run alone: its model may not be asked again."""
+    """Why a model's response ended. `MAX_ITERATIONS` is a reason for runs only: the model may not be asked again."""
 
     END_TURN = "end_turn"
     TOOL_CALLS = "tool_calls"
@@ -40,7 +40,7 @@ class StopReason(StrEnum):
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one provider and model. None: the provider did not say, which is not the same as 0.
+    """Tokens of one provider and model. None: the provider did not report them, which is not the same as 0.
 
     `input_tokens` and `output_tokens` are totals: cached and reasoning tokens are parts of them.
     """
@@ -55,7 +55,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int | None:
-        """None if one of the two is unknown."""
+        """The sum of input and output; None if one of the two is unknown."""
         if self.input_tokens is None or self.output_tokens is None:
             return None
         return self.input_tokens + self.output_tokens
@@ -217,10 +217,10 @@ class ReasoningEnded:
 class ToolCallStarted:
     """`message_id` is the assistant message that the call is part of: the same for all calls of one model response.
 
-    That message may have no text of its own and then never had a TextStarted. `executor` says whose tool it is; a call
-    of a tool that does not exist is the backend's, which answers it with an error. The loop fills it in: it is None in
-    what a model yields, and in logs of earlier versions. `server` is the label of the MCP server that has the tool.
-    `asks`: a person is asked before the call may run.
+    That message may have no text of its own and then never had a TextStarted. `executor` says who runs the tool; a call
+    of a tool that does not exist is the backend's, which gives it an error as result. The loop fills it in: it is None
+    in the events that a model yields, and in logs of earlier versions. `server` is the label of the MCP server that has
+    the tool. `asks`: a person is asked before the call may run.
     """
 
     call_id: str
@@ -265,7 +265,7 @@ class ToolCallEnded:
 class MediaGiven:
     """A medium that the model made, whole, as the message `message_id` of the assistant.
 
-    Its data are empty in the log of a run in which it was taken back.
+    If the run took it back, its data are empty in the log.
     """
 
     message_id: str
@@ -371,8 +371,8 @@ def approval_id(call_id: str) -> str:
 class Interrupt:
     """A question to a person that ended the run. A later request on the thread answers it by `id`.
 
-    `expires_at` is Unix time in seconds; from then on it counts as denied. `approvers` is the rule by which it was
-    asked (see owners.may_approve); empty: none is known.
+    `expires_at` is Unix time in seconds; from then on it counts as denied. `approvers` is the rule for who may answer
+    it (see owners.may_approve); empty: an older gateway stored no rule.
     """
 
     id: str
@@ -399,7 +399,9 @@ class OpenInterrupt:
     opened_at: float = 0.0
 
     def is_asked_by(self, agent_id: str) -> bool:
-        """Whether that agent's runs go on with it. An older gateway's names no agent."""
+        """Whether runs of that agent continue after it. An interrupt of an older gateway names no agent: any agent's
+        run does.
+        """
         return self.agent_id in ("", agent_id)
 
 
@@ -452,7 +454,7 @@ class RunFinished:
 
 @dataclass(frozen=True, slots=True)
 class RemoteError:
-    """What a model's provider answered to a call that it refused: the HTTP status; the body, cut and without keys."""
+    """A provider's HTTP response to a call that it refused: the status; the body, cut and without keys."""
 
     status: int
     body: str
@@ -461,7 +463,7 @@ class RemoteError:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class RunFailed:
-    """`code` is stable; `message` is safe to show. `remote` is for the caller alone, who made the model."""
+    """`code` is stable; `message` is safe to show. `remote` is only for the caller that made the model."""
 
     code: str
     message: str
@@ -470,7 +472,7 @@ class RunFailed:
 
     @property
     def limit(self) -> str | None:
-        """The budget whose end it is, as in Completed; None for any other failure."""
+        """The budget that was used up, as in Completed; None for any other failure."""
         name = self.code.removeprefix(LIMIT_CODE)
         return name if name != self.code else None
 
@@ -522,7 +524,7 @@ def count_of(events: Iterable[Event]) -> int:
 def joined(events: Sequence[Event]) -> Events:
     """The events, with consecutive pieces of one text, reasoning or call in one event."""
     found: Events = []
-    begun: TextDelta | ReasoningDelta | ToolCallDelta | None = None  # the last one found, and all of its pieces
+    begun: TextDelta | ReasoningDelta | ToolCallDelta | None = None  # the last event of `found`, and all of its pieces
     texts: list[str] = []
     for event in events:
         if isinstance(event, Deltas) and begun is not None and event.id == begun.id and type(event) is type(begun):

@@ -45,7 +45,7 @@ _SECRET_NAMES = frozenset(
     }
 )
 
-# Secrets that nobody registered, by their form. Text before a group stays, so that one sees what kind it was.
+# Secrets that nobody registered, by their form. Text before a group stays, so that the kind of the secret is visible.
 _LOOKS_SECRET = re.compile(
     r"""(?xi)
     \b(?:bearer|basic)\s+(?P<scheme>[A-Za-z0-9._~+/=-]{6,})
@@ -97,18 +97,20 @@ class Redaction:
         self.learn(secrets)
 
     def learn(self, secrets: Iterable[Secret]) -> None:
-        """Remove these too from now on. Earlier ones stay: running parts may still use them."""
+        """Remove these secrets, too, from now on. Earlier ones stay registered: running parts may still use them."""
         self._secrets |= {secret.reveal() for secret in secrets} - {""}
         # the longest first: one secret may begin with another
         alternatives = "|".join(re.escape(secret) for secret in sorted(self._secrets, key=len, reverse=True))
         self._known = re.compile(alternatives) if alternatives else None
 
     def learn_from_callers(self, secrets: Iterable[Secret]) -> None:
-        """Remove these too: they came with requests, and there may be many. Very old ones are forgotten."""
+        """Remove these secrets, too: they came with requests, and there may be many. The oldest are forgotten when
+        there are too many.
+        """
         self._callers.add(secret.reveal() for secret in secrets)
 
     def __call__(self, logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
-        """As a structlog processor."""
+        """Redact a line; the signature is a structlog processor's."""
         # the gateway's own field names hold no secrets; a library's may
         return {
             key if key.isidentifier() else self.text(key): self._field(key, value) for key, value in event_dict.items()
@@ -147,14 +149,15 @@ class Redaction:
 
 
 class _CallersSecrets:
-    """Secrets by how they begin: what a line costs does not grow with their number. The last so many bytes are kept.
+    """The secrets of callers, looked up by their first BEGIN characters, so that a line's cost does not grow with their
+    number. The newest are kept, MOST_CHARACTERS together.
 
-    A secret that is shorter than such a beginning could be any word, and is left in.
+    A secret shorter than BEGIN could be any word, and is not removed.
     """
 
     BEGIN = 8
     MOST_CHARACTERS = 16_000_000
-    LONGEST = 4096  # a longer one is known by what it begins with
+    LONGEST = 4096  # of a longer secret, only so many characters are removed
 
     def __init__(self) -> None:
         self._known: dict[str, dict[int, set[str]]] = {}  # by their beginnings and lengths
@@ -175,7 +178,7 @@ class _CallersSecrets:
             self._forget(self._in_order.popleft())
 
     def removed_from(self, text: str) -> str:
-        """The text without them."""
+        """The text without the secrets."""
         if not self._known:
             return text
         pieces: list[str] = []
@@ -189,7 +192,7 @@ class _CallersSecrets:
         return "".join([*pieces, text[done:]]) if pieces else text
 
     def _length_at(self, text: str, at: int) -> int:
-        """How long the secret is that begins there; 0 for none. One may begin with another: the longest counts."""
+        """The length of the secret that begins at this place; 0 if there is none. Of several, the longest counts."""
         alike = self._known.get(text[at : at + self.BEGIN])
         if alike is None:
             return 0
@@ -224,7 +227,7 @@ def configure_logging(
 ) -> Redaction:
     """Send all log records to `stream` (standard error), one line each. A second call replaces the first.
 
-    `redaction` is passed in, because it may learn more secrets later.
+    Returns the lines' redaction, which may learn more secrets later.
     """
     stream = stream or sys.stderr
     as_text = form == "text" or (form == "auto" and stream.isatty())

@@ -39,7 +39,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ResumedRun:
-    """A run as its log has it: what came `before` the answer under way, and the events of that answer (`logged`).
+    """A run to resume, from its log: the events `before` the answer that was under way, and the events of that answer
+    (`logged`).
 
     `before` ends with the ModelCallStarted of the open call, and the reports of its failed tries.
     """
@@ -56,18 +57,18 @@ class LoopContext:
     """Everything that one run of a loop works with.
 
     `messages` is the thread's history with this run's input; `elsewhere` has the messages of the thread's other
-    conversations, if a stateful model keeps them apart. `tools` are the backend tools by name; `approvals` are those
-    that need approval, and by whom (see owners.may_approve). `input.tools` are the frontend tools that remain after
-    name collisions. `decisions` must be carried out before anything else. After that, `still_open` interrupts, which
-    the request did not answer, end the run again. `waiting` are the calls that wait for a person at other agents: this
-    run leaves them as they are. `fallback` models are asked once `model` has failed; `fits` remembers threads that were
-    too long for it. `conversation` is what the model's server keeps, if it is stateful. `resumed`: another process
-    began the run, and it continues in the middle of an answer. `is_left` tells whether this process gives the run up
-    for another one to continue. `trace` is the run's span, the parent of the loop's calls.
+    conversations, if a stateful model keeps them apart. `tools` are the backend tools by name; `approvals` are the
+    tools that need approval, each with who may approve (see owners.may_approve). `input.tools` are the frontend tools
+    that remain after name collisions. `decisions` must be carried out before anything else. After that, `still_open`
+    interrupts, which the request did not answer, end the run again. `waiting` are the calls that wait for a person at
+    other agents: this run leaves them as they are. `fallback` models are asked once `model` has failed; `fits`
+    remembers threads that were too long for it. `conversation` is the conversation at a stateful model's server.
+    `resumed`: another process began the run, and it continues in the middle of an answer. `is_left` tells whether this
+    process gives the run up for another one to continue. `trace` is the run's span, the parent of the loop's calls.
 
-    The options of the request are in `agent` already, but for this: `tool_choice` is what the first answer has
-    to call of `input.tools`; `instructions` are told the model as a client's; of `tools` the model may call only
-    `selected_tools`, where that is not None.
+    `agent` contains the options of the request already, except these: `tool_choice` says which of `input.tools` the
+    first answer has to call; `instructions` are shown to the model as the client's; the model may call only those of
+    `tools` that `selected_tools` names, None: all.
     """
 
     agent: AgentDefinition
@@ -96,15 +97,15 @@ class LoopContext:
 
 
 class Loop(Protocol):
-    """How one agent works. One object serves all of its runs at once: a run's state is in the locals of `run`."""
+    """The work of one agent. One object serves all of its runs at once: a run's state is in the locals of `run`."""
 
     def run(self, context: LoopContext) -> AsyncGenerator[Events]:
         """Batches of events, none empty, without RunStarted (the run driver's); the last event is RunFinished.
 
         The loop emits ModelCallStarted before each answer, and passes on the model's events, with the executor in each
-        ToolCallStarted; that, ToolReturned and changes of the state come from turns.tool_turn. An outcome with open
-        calls or interrupts ends the run: the next request is a run of its own, with the results in its `messages`, or
-        the `decisions`.
+        ToolCallStarted. The executor, ToolReturned and changes of the state come from turns.tool_turn. An outcome with
+        open calls or interrupts ends the run: the next request is a run of its own, with the results in its `messages`,
+        or the `decisions`.
 
         Cancelling the run cancels the generator's task. Open texts and calls need not be closed: the sealer does that.
 
@@ -115,7 +116,7 @@ class Loop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoopEnvironment:
-    """The process's resources for loops. `directory` is the configuration file's."""
+    """The process's resources for loops. `directory` is the folder of the configuration file."""
 
     clock: Clock
     http: HttpClients

@@ -1,4 +1,4 @@
-"""A cache that forgets what was used longest ago.
+"""A cache that forgets the value that was used longest ago.
 
 Below: nothing. Above: the caches of threads, inputs, fetched media and fits.
 """
@@ -14,8 +14,8 @@ Value = TypeVar("Value")
 
 
 class LruCache(Generic[Key, Value]):
-    """Values by their keys, whose sizes together are at most `limit`; but the last one is kept however large it is.
-    `size` is the sum.
+    """Values by their keys. `size`, the sum of the values' sizes, is at most `limit`; but the newest value is kept even
+    if it is larger alone.
     """
 
     def __init__(self, limit: int) -> None:

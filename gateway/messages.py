@@ -21,7 +21,7 @@ JsonObject: TypeAlias = dict[str, JsonValue]
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "reasoning", "tool"]
 INSTRUCTION_ROLES: Final = ("system", "developer")
-"""The roles of what is told a model, and is no part of the talk."""
+"""The roles of messages that instruct the model and are no part of the conversation."""
 
 _UUID_VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))  # the two bits before it are 1 and 0
 
@@ -221,9 +221,9 @@ class Message:
     The blocks of each role: `system`, `developer`: one TextBlock; `user`: text and media; `assistant`: at most one
     TextBlock, then ToolCalls, or one medium; `reasoning`: one ReasoningBlock; `tool`: one ToolResult. One answer of a
     model may be several messages (text, reasoning and text again): they share a `turn_id`, and the blocks' `index` is
-    their place in it (-1: in the order of the messages). `turn_id` is None on a client's message. `incomplete` marks an
-    answer that was cut off by a failure or a cancel. `conversation` names the thread's conversation it belongs to, if
-    that is not the default one. `history.model_view` turns messages into what a provider may be sent.
+    their place in the answer (-1: in the order of the messages). `turn_id` is None on a client's message. `incomplete`
+    marks an answer that was cut off by a failure or a cancel. `conversation` names the thread's conversation it belongs
+    to, if that is not the default one. `history.model_view` gives messages the form that providers accept.
     """
 
     id: str
@@ -272,10 +272,10 @@ def unanswered_calls(messages: Sequence[Message]) -> list[ToolCall]:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as a model sees it. A spec without a `Tool` behind it is a frontend tool: the browser runs it.
+    """A tool as a model sees it. A spec without a `Tool` is a frontend tool: the browser runs it.
 
     `input_schema` is a JSON Schema of type object; an empty dict takes no arguments. `server` is the label of the MCP
-    server that has the tool, for viewers; no model is told.
+    server that has the tool, for viewers; models do not see it.
     """
 
     name: str

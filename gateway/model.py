@@ -34,22 +34,22 @@ class ModelRequest:
     without a call, no call without a result, no incomplete call. `system` is the agent's own prompt with the context in
     it, or empty. `tool_choice` overrides the agent's parameters; a model that cannot be forced to call one certain tool
     is asked without it. `parameters` are the agent's `model_parameters`, unchanged. `continuation` says where a
-    stateful model's server stands, and which messages are new to it; if the server has lost that, `messages` are the
-    whole conversation. `settled` is the beginning of `messages` that the thread's next request will have too, unless
-    the messages were shortened: compare before using it.
+    stateful model's server stands, and which messages are new to it; if the server has lost the conversation,
+    `messages` are all of it. `settled` is the beginning of `messages` that the thread's next request will have too,
+    unless the messages were shortened: compare before using it.
 
-    No model is shown `elsewhere`: messages of the thread's other conversations, whose ids are taken nevertheless.
+    `elsewhere`: messages of the thread's other conversations. No model sees them; a new message may not have their ids.
 
-    `accepted` is the response to this request, if its provider was at work on it already for another process: it is
-    given from its beginning. Closing the stream of a background response also stops the provider's work, unless
-    `is_left` says that another process will continue it. `on_kept` gets the name of each response that the provider may
-    keep, whatever becomes of it.
+    `accepted` is the id of the response to this request, if the provider works on it already, because another process
+    asked for it: the stream gives that response from its beginning. Closing the stream of a background response also
+    stops the provider's work, unless `is_left` says that another process will continue it. `on_kept` gets the name of
+    each response that the provider may keep, whatever becomes of it.
 
-    `call_prefix`: the answer's calls get ids of it and a number, from `next_call` on; empty: the provider's ids, or new
-    ones.
+    `call_prefix`: the ids of the answer's calls are this prefix and a number, counted from `next_call`; empty: the
+    provider's ids, or new ones.
 
-    `max_answer_bytes` and `max_calls` bound what is held of the answer before anything of it is given; the loop counts
-    what is given. `trace` is the caller's span, or that of the current try: its headers go to the provider.
+    `max_answer_bytes` and `max_calls` bound the part of the answer that the model holds back; the loop counts the part
+    that it gives. `trace` is the caller's span, or that of the current try: its headers go to the provider.
     """
 
     turn_id: str
@@ -77,7 +77,8 @@ ForcedTool: TypeAlias = Literal["one", "any"]
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """What a request can ask of a model: names of GenerationOptions, kinds of formats, calls that have to be made.
+    """The options that a request can use with a model: names of GenerationOptions' fields, kinds of formats, and
+    whether calls can be forced.
 
     `most_stops`: how many texts `stop` may have; None: any number. `formats_beside_tools`: a format is possible where
     there are tools that the model may call.
@@ -99,12 +100,13 @@ def _unknown(block: MediaBlock) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ModelCapabilities:
-    """What a model accepts and gives, as far as its provider's file knows.
+    """The input that a model accepts and the output that it gives, as far as its provider's file knows.
 
     `state_holder`: the model is stateful, and this names everything that a conversation is bound to (the provider, the
     model's family, the endpoint, ...); empty: it gets the whole conversation each time. `background`: its provider
-    works on if the connection is lost, and its answers begin with ModelCallAccepted. `media_refusal` gives why the
-    provider does not take a user's medium, and what it takes instead; None where it takes it, or nobody knows.
+    works on if the connection is lost, and its answers begin with ModelCallAccepted. `media_refusal` returns why the
+    provider does not accept a user's medium, and which media it accepts; None if it accepts the medium, or nobody
+    knows.
     """
 
     streaming: bool = True
@@ -145,8 +147,8 @@ class Model(Protocol):
 
         These are TextStarted, TextDelta, TextEnded and the same of reasoning and tool calls, Raw, UsageReported and,
         last, ModelCallEnded; ModelCallAccepted comes first, if the provider works in the background. AnswerBuilder
-        gives them in order, with their ids. RunStarted, ModelCallStarted, ToolReturned and the run's end are others'.
-        Closing the generator closes the socket.
+        gives them in order, with their ids. RunStarted, ModelCallStarted, ToolReturned and the run's end come from
+        others. Closing the generator closes the socket.
 
         Raises:
             ModelError: the provider failed, before or in the middle of the response; a stream that ends without its
@@ -170,28 +172,30 @@ class StatefulModel(Model, Protocol):
 
 
 class Circuit(Protocol):
-    """The state of one model at one address: whether it is to be skipped for a while."""
+    """The state of one model at one address: whether calls skip the model for a while."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it is to be skipped."""
+        """Whether calls skip the model."""
 
     def lets_through(self, now: float) -> bool:
-        """Whether a call may be made at `now` (monotonic seconds); if the circuit is open, one as a test."""
+        """Whether a call may be made at `now` (monotonic seconds). An open circuit lets a call through now and then, as
+        a test.
+        """
 
     def failed(self, kind: ModelErrorKind, now: float) -> None:
-        """A try failed before anything of an answer was seen."""
+        """Note a try that failed before anything of its answer was seen."""
 
     def answered(self) -> None:
-        """The model answered."""
+        """Note that the model answered."""
 
 
 NextTry: TypeAlias = Literal["again", "shortened", "elsewhere"]
-"""What follows a try that failed: the same again, the same with a shorter conversation, another model."""
+"""The next try after a failed one: the same request, the same with a shorter conversation, or another model."""
 
 OnRetry: TypeAlias = Callable[[str, str, NextTry], None]
-"""Called for each failed try that another one follows, with the provider and the error's code; `circuit_open` if the
-model was skipped.
+"""Called for each failed try before the next one, with the provider and the error's code. The code is `circuit_open` if
+the model was skipped.
 """
 
 
@@ -222,7 +226,7 @@ class ModelEnvironment:
 
     clock: Clock
     http: HttpClients
-    window: CommitWindow | None = None  # in which events wait for a commit; None: nothing waits
+    window: CommitWindow | None = None  # events wait in it for a commit; None: they do not wait
     own_identity: bool = True  # whether a model may act as the process: by an AWS role, a profile, a variable
 
 

@@ -1,4 +1,4 @@
-"""What a provider's server keeps of a thread's conversations, so that only new messages need be sent to it.
+"""The state of a thread's conversations at a provider's server: with it, only new messages are sent to the server.
 
 Below: messages, records. Above: the store, which stores it with the thread; the loop, which asks `Conversation` what to
 send; the run driver, which commits it. The thread's own messages are always complete: anything lost or refused here
@@ -54,8 +54,8 @@ class HeldResponse:
 class Chain:
     """A conversation as one server keeps it. `holder` names everything that a response is bound to.
 
-    `left` are the names of other responses that the server may keep and nothing continues: from before an edit, cut
-    off, or too far back.
+    `left` are the names of other responses that the server may keep, but that no request continues: from before an
+    edit, cut off, or too far back.
     """
 
     holder: str
@@ -74,7 +74,7 @@ ModelState: TypeAlias = Mapping[str, Chain]
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """How a request continues at the server: after `response_id`, with `messages` alone.
+    """The place at which a request continues at the server: after `response_id`, with only `messages`.
 
     `answer` is that response's answer; `words_digest` as in HeldResponse.
     """
@@ -108,7 +108,7 @@ class Conversation:
         return mark_of(self._id)
 
     def split(self, messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-        """The messages of this conversation, and those of others, which it is not shown."""
+        """The messages of this conversation, and the messages of other conversations, which its model does not see."""
         if all(message.conversation == self.mark for message in messages):
             return messages, ()
         own = tuple(message for message in messages if message.conversation == self.mark)
@@ -148,7 +148,7 @@ class Conversation:
         now: float,
         words_digest: str = "",
     ) -> None:
-        """A response to `messages`, and to the client's words of that digest, is complete and kept.
+        """Note that the server keeps a complete response to `messages` and to the client's words of that digest.
 
         `continued`: the response it was chained to, None for a new chain. Responses after that one are unused from now
         on.
@@ -162,7 +162,7 @@ class Conversation:
         self._left.pop(response_id, None)
 
     def kept(self, response_id: str) -> None:
-        """The server may keep a response of that name, complete or not."""
+        """Note that the server may keep a response of that name, complete or not."""
         if all(response.response_id != response_id for response in self._responses):
             self._left[response_id] = None
 
@@ -173,7 +173,7 @@ def mark_of(conversation_id: str) -> str | None:
 
 
 def marked(messages: tuple[Message, ...], stored: Sequence[Message], mark: str | None) -> tuple[Message, ...]:
-    """The messages, each marked with its conversation: the one it was `stored` with, else `mark`."""
+    """The messages, each with the name of its conversation: the one it was `stored` with, else `mark`."""
     marks = {message.id: message.conversation for message in stored}
     if mark is None and not any(marks.values()):
         return messages
@@ -185,9 +185,10 @@ def marked(messages: tuple[Message, ...], stored: Sequence[Message], mark: str |
 
 
 def branched(states: Mapping[str, ModelState], messages: Sequence[Message]) -> dict[str, ModelState]:
-    """What another version of a thread may go on from, which has these messages of it.
+    """The states for another version of the thread, which begins with these messages: responses whose answers are among
+    them.
 
-    What nothing goes on from any more stays with the version that has it: it is deleted with that one.
+    All other responses stay with their version, and are deleted with it.
     """
     turns = {message.turn_id for message in messages}
     found: dict[str, ModelState] = {}
@@ -216,7 +217,7 @@ class _Digests:
         self._count = 0
 
     def before(self, count: int) -> str:
-        """Of the first `count` messages."""
+        """The digest of the first `count` messages."""
         while self._count < count:
             self._hash.update(_content(self._messages[self._count]))
             self._count += 1
@@ -225,7 +226,7 @@ class _Digests:
 
 
 def _content(message: Message) -> bytes:
-    """The part of the message that a server was shown. Ids differ between requests if a client sends none."""
+    """The part of the message that a server sees. Ids differ between requests if a client sends none."""
     said = replace(message, id="", turn_id=None, metadata=None, incomplete=False, conversation=None)
     return encode_message(said) + b"\n"
 

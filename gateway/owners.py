@@ -6,7 +6,7 @@ Below: the standard library. Names of API keys and publishable keys have no `:`.
 from __future__ import annotations
 
 GATEWAY = ":gateway"
-"""The owner of what belongs to the gateway itself."""
+"""The owner of data that belongs to the gateway itself."""
 
 _VISITORS = "visitor:"
 

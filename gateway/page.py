@@ -5,7 +5,7 @@ Above: the application. Below: errors. `make page` builds them from `web-demo/`,
 `texts/` the scripts and texts that the widget loads when it needs them.
 
 The served paths are a table that is made at start, so no request reaches the file system. Without a built page the
-gateway serves everything else, and says at `/` what is missing.
+gateway serves everything else, and says at `/` that the page is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gateway.problems import shown_path
 WIDGET_PATH = "/widget.js"
 SHOP_PATH = "/shop"
 _ASSETS = "assets/"
-_BESIDE_WIDGET = ("texts/", "widget/")  # what it asks for on other sites: its words by language, rarely needed scripts
+_BESIDE_WIDGET = ("texts/", "widget/")  # the widget loads these on other sites: texts by language, rare scripts
 _ICON_PATH = "/favicon.ico"
 
 _CONTENT_TYPES = {

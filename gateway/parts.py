@@ -1,6 +1,7 @@
 """Collects the parts of a room, of the rooms that it names, and of the entry points of the same name.
 
-A room of parts names others by `ROOMS`: in these a part ends a module that is called `endpoints`, or `..._endpoints`.
+A room of parts names further rooms in `ROOMS`. In these, only modules called `endpoints` or `..._endpoints` end with
+parts.
 
 A part is a typed constant at the end of a module (`PROVIDER = ModelProvider("demo", open_demo)`). Above: the
 composition root. Below: the contracts. No part is named here: a new part needs only a new file.
@@ -87,7 +88,7 @@ def _modules(package: ModuleType) -> list[str]:
 
 
 def _plugged_in(entry_point: EntryPoint, kind: type[PartT]) -> list[tuple[str, PartT]]:
-    """The parts of an installed package: one part, or a module that has some."""
+    """The parts of an installed package's entry point, which names one part, or a module with parts."""
     where = f"the entry point {entry_point.name!r} = {entry_point.value!r} of {entry_point.group!r}"
     try:
         loaded = entry_point.load()

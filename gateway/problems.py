@@ -39,7 +39,7 @@ class Problem:
     """An error before the first byte, independent of its form.
 
     `code` is stable: programs match on it. `detail` says what was wrong, then what would be right. `errors` name fields
-    of the body. `members` are further data of this code. `headers` are on the answer in any form.
+    of the body. `members` are further data of this code. `headers` are added to the response in any form.
     """
 
     status: int
@@ -57,8 +57,8 @@ response where it lacks them.
 
 
 def problem_of(error: GatewayError) -> Problem:
-    """The problem of `error`, which forgets where it was raised: what raised it may know it, and such a circle would
-    keep the whole request until the garbage collector comes.
+    """The problem of `error`. The error loses its traceback: a frame in it may refer to the error, and such a circle
+    would keep the whole request in memory until the garbage collector runs.
     """
     _forget_frames(error)
     headers: dict[str, str] = {"cache-control": "no-store"}
@@ -82,7 +82,7 @@ def _forget_frames(error: BaseException | None) -> None:
 
 
 def internal_problem(scope: Scope) -> Problem:
-    """An unexpected failure: the message only says where to look."""
+    """The problem of an unexpected failure: its message only says where to look."""
     request_id = scope.get("state", {}).get("request_id", "")
     detail = "something went wrong in the gateway"
     if request_id:
@@ -91,7 +91,7 @@ def internal_problem(scope: Scope) -> Problem:
 
 
 def http_problem(error: HTTPException, scope: Scope) -> Problem:
-    """The router's errors: 404 and 405."""
+    """The problem of an error of the router: 404 or 405."""
     status = error.status_code
     if status == 404:
         detail = f"there is nothing at {shown_path(scope)}; GET /docs lists all paths"
@@ -119,7 +119,7 @@ def problem_json(problem: Problem, scope: Scope) -> Response:
 def problem_details(
     status: int, code: str, detail: str, errors: list[JsonValue], members: Mapping[str, JsonValue] | None = None
 ) -> bytes:
-    """The document itself. `members` come after the usual ones."""
+    """The problem document as JSON. `members` come after the usual ones."""
     body: dict[str, JsonValue] = {
         "type": "about:blank",  # the title is the status's own; `code` distinguishes problems
         "title": HTTPStatus(status).phrase,

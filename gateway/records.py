@@ -23,7 +23,9 @@ from gateway.frozen import quickly_made
 from gateway.messages import JsonObject, JsonValue, Message, TextBlock
 
 MOST_LEVELS: Final = 500
-"""How deep a kept value may be nested. What reads it by recursion stays far below Python's limit, in any version."""
+"""How deep a stored value may be nested. Code that reads it by recursion stays far below the limit of any Python
+version.
+"""
 
 Record = TypeVar("Record")
 Encode = Callable[[Any], JsonValue]
@@ -50,10 +52,10 @@ _CLASSES: dict[str, type] = {
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class EventRecords:
-    """Consecutive events as a store keeps them: how many, and their lines.
+    """Consecutive events as a store keeps them: their number, their lines, and when they came (`at`, Unix seconds).
 
-    A line is an event's record. That of a `Deltas` counts as many events as it has pieces; a single piece stands there
-    as it is, several as a list.
+    A line is an event's record. The record of a `Deltas` counts as one event for each piece. One piece is written as a
+    text, several as a list.
     """
 
     count: int
@@ -103,7 +105,9 @@ def encode_message(message: Message) -> bytes:
 
 
 def beginnings_of_message(message_id: str) -> tuple[bytes, bytes]:
-    """With what `encode_message` begins messages of that id: one of these, and nothing else does."""
+    """The two beginnings that `encode_message` may write for a message of that id. No other record begins with one of
+    them.
+    """
     beginning: JsonObject = {"type": "Message", "id": message_id}
     return dump_json(beginning)[:-1] + b",", (_MARK + _dump_any(beginning))[:-1] + b","
 
@@ -258,7 +262,7 @@ _BY_ANNOTATION: dict[str, tuple[Encode, Decode]] = {
 
 
 def _fields(cls: type[Any]) -> list[tuple[str, object, Encode | None, Decode | None]]:
-    if issubclass(cls, Deltas):  # what its `__init__` takes
+    if issubclass(cls, Deltas):  # the parameters of its `__init__`
         id_name, texts_name = cls.__match_args__
         return [(id_name, dataclasses.MISSING, None, None), (texts_name, dataclasses.MISSING, _texts_to_json, None)]
     rows: list[tuple[str, object, Encode | None, Decode | None]] = []
@@ -270,7 +274,7 @@ def _fields(cls: type[Any]) -> list[tuple[str, object, Encode | None, Decode | N
 
 
 def _values_of(cls: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Gives a record's values of its fields, by one call where there are several."""
+    """A function that returns the values of a record's fields; one call reads several."""
     names = [field.name for field in dataclasses.fields(cls)]
     return attrgetter(*names) if len(names) > 1 else lambda record: tuple([getattr(record, name) for name in names])
 

@@ -40,8 +40,8 @@ Admission: TypeAlias = Callable[[], Callable[[object], None]]
 
 _AT_ONCE = 100
 _SHORT_LOG = 2_000  # events
-_LOGS_BYTES = 1_000_000  # of logs that are read at once
-_APPROVALS = "approvals"  # the origin of runs that go on with an answer by an approval's id
+_LOGS_BYTES = 1_000_000  # of the logs that one call reads
+_APPROVALS = "approvals"  # the origin of runs that continue after an answer by an approval's id
 
 
 class Runner:
@@ -75,8 +75,8 @@ class Runner:
         *,
         from_first: bool = False,
     ) -> Viewer:
-        """Begin a run and watch it; a repeated request watches its earlier run again: `from_first` from its first event
-        on, and else from where it stands, after a prelude.
+        """Begin a run and watch it; a repeated request watches its earlier run again: with `from_first` from its first
+        event on, else from its current event on, after a prelude.
 
         A new run must keep `limits`; then `admit` is called, and may refuse it. The function that `admit` gives is
         called once the run is over.
@@ -134,8 +134,8 @@ class Runner:
         return viewer
 
     async def is_second_try(self, owner: str, agent_id: str, given: AgentInput) -> bool:
-        """Whether the input's results or answers are stored already, by a run that then failed: a run of it asks the
-        model alone.
+        """Whether an earlier run stored the input's results or answers and then failed. A run of this input then only
+        asks the model.
         """
         return may_be_second_try(given) and await is_second_try(
             self.store, await self.store.load_thread(owner, given.thread_id), agent_id, given
@@ -173,7 +173,7 @@ class Runner:
     async def _watch_again(
         self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord], from_first: bool
     ) -> Viewer | None:
-        """A viewer of the run that an earlier copy of this request began, if it is one of these."""
+        """A viewer of the run that an earlier copy of this request began, if that run is among `before`; else None."""
         if (begun := await self._ids.begun_by(owner, agent_id, given, before)) is None:
             return None
         record, produced = begun
@@ -196,7 +196,7 @@ class Runner:
         return viewer
 
     async def cancel(self, owner: str, run_id: str) -> RunRecord:
-        """Cancel a run; gives its record as it is now: one that has not ended will end within a second.
+        """Cancel a run; returns its record as it is now. A run that has not ended yet ends within a second.
 
         Raises:
             NotFoundError: no such run.
@@ -212,23 +212,23 @@ class Runner:
         return await self._ids.newest(owner, run_id)
 
     async def run_messages(self, owner: str, run_id: str) -> RunMessages:
-        """What its thread has of a run, with or without its log; of a run under way, so far. Nothing of a run that has
-        not begun, or whose messages were deleted.
+        """The messages of a run on its thread, with or without its log; of a run under way, those so far. Empty if the
+        run has not begun, or its messages were deleted.
 
         Raises:
-            NotFoundError: no such run; or the version of the thread is gone on which it was at work.
+            NotFoundError: no such run; or the version of the thread that it worked on is gone.
         """
         record = await self.run(owner, run_id)
         return await run_messages(self.store, record, self._ids.live(record))
 
     async def thread_head(self, owner: str, thread_id: str) -> ThreadHead:
-        """Raises NotFoundError for an unknown thread."""
+        """The messages and the last run of a thread's current version. Raises NotFoundError for an unknown thread."""
         if (thread := await self.store.load_thread(owner, thread_id)) is None:
             raise no_thread(thread_id)
         return ThreadHead(thread.messages, thread.last_run_id)
 
     async def delete_run(self, owner: str, run_id: str) -> None:
-        """Forget a run and its events; what it said stays on its thread.
+        """Delete a run's record and its log; its messages stay on the thread.
 
         Raises:
             NotFoundError: no such run.
@@ -287,7 +287,7 @@ class Runner:
         return replay(self.store, self.clock, record, after=after, pace=pace)
 
     async def connect(self, owner: str, agent_id: str, given: AgentInput) -> Viewer:
-        """Watch a thread: its history, then its live run's events, or how its last run ended.
+        """Watch a thread: its history, then its live run's events, or the end of its last run.
 
         Raises:
             NotFoundError: no such agent.
@@ -368,7 +368,7 @@ class Runner:
     async def _answer_again(
         self, thread: Thread, approval_id: str, answer: InterruptAnswer, admit: Admission | None
     ) -> AnsweredApproval:
-        """Go on behind the run of an earlier copy of the answer, which failed. Raises as `answer`."""
+        """Begin a run after the failed run of an earlier copy of the answer. Raises as `answer`."""
         last = await failed_before(self.store, thread)
         about = None if last is None or last.origin != _APPROVALS else last.request
         if last is None or about is None or about.get("approval_id") != approval_id:
@@ -378,7 +378,9 @@ class Runner:
     async def _answer(
         self, thread: Thread, agent_id: str, answer: InterruptAnswer, about: JsonObject, admit: Admission | None
     ) -> AnsweredApproval:
-        """Begin the run that goes on with the answer. `about`: what the run keeps of what was asked."""
+        """Begin the run that continues after the answer. `about`: the facts about the approval that the run's record
+        keeps.
+        """
         approval_id, interrupt_id = str(about["approval_id"]), str(about["interrupt_id"])
         given = AgentInput(
             thread.thread_id,
@@ -401,7 +403,7 @@ class Runner:
         return await self.store.list_threads(owner, limit=limit, cursor=cursor, skip=skip)
 
     async def thread(self, owner: str, thread_id: str) -> ThreadSummary:
-        """What is told of a thread without its messages. Raises NotFoundError."""
+        """A thread without its messages. Raises NotFoundError."""
         if (found := await self.store.load_summary(owner, thread_id)) is None:
             raise no_thread(thread_id)
         return found
@@ -424,7 +426,9 @@ class Runner:
         version: int | None = None,
         max_bytes: int | None = None,
     ) -> Page[Message]:
-        """Those of the current version without a number. Raises NotFoundError for an unknown thread or version."""
+        """A page of a thread's messages in a version; None: the current one. Raises NotFoundError for an unknown thread
+        or version.
+        """
         page = await self.store.list_messages(
             owner, thread_id, limit=limit, cursor=cursor, version=version, max_bytes=max_bytes
         )
@@ -453,13 +457,13 @@ class Runner:
         return await self.store.find_runs(owner, wanted, limit=limit, cursor=cursor, total=total)
 
     async def ended_logs(self, owner: str, runs: Sequence[RunRecord]) -> Mapping[str, Sequence[Event]]:
-        """By their ids, the events of the first of these ended runs: of those whose log is there and short."""
+        """The events of ended runs, by run id: only of runs with a short log, and only until _LOGS_BYTES are read."""
         ids = [run.run_id for run in runs]
         logs = await self.store.read_logs(owner, ids, limit=_SHORT_LOG, max_bytes=_LOGS_BYTES)
         return {run_id: [row.event for row in rows] for run_id, rows in logs.items()}
 
     async def interrupts(self, owner: str, thread_id: str, *, agent_id: str | None = None) -> list[Interrupt]:
-        """The thread's interrupts that can still be answered, or those of them that the agent asked; none for an
+        """The thread's interrupts that can still be answered; with `agent_id`, only those of that agent. Empty for an
         unknown thread.
         """
         now = self.clock.now()
@@ -477,7 +481,7 @@ class Runner:
                 self.driver.cancel(live, "cancelled")
             head = line[0]
             await asyncio.wait((head.concluded,))
-            if head.unkept is not None and not head.ended.done():  # nobody wants to keep it any more
+            if head.unkept is not None and not head.ended.done():  # its thread goes, and with it its end
                 deleted = await self.removal.delete(self.agents, owner, thread_id, held) or deleted
                 head.stop_keeping()
                 await asyncio.wait((head.ended,))
@@ -488,11 +492,11 @@ class Runner:
             raise no_thread(thread_id)
 
     async def delete_expired(self) -> int:
-        """Delete the threads that have expired, with their runs and logs; how many. One on which something is under
-        way stays until that is over.
+        """Delete the threads that have expired, with their runs and logs; returns how many. A thread with a run under
+        way stays until the run is over.
 
         Raises:
-            StoreError: not now.
+            StoreError: the store cannot be used now.
         """
         deleted = 0
         while True:
@@ -510,7 +514,7 @@ class Runner:
 
     async def delete_idle_visitors(self, *, before: float) -> int:
         """Delete the threads of visitors whose last run ended before then; gives how many. The removal's next `go_on`
-        tells their providers.
+        deletes their responses at providers.
 
         Raises:
             StoreError: the store cannot be used now.

@@ -31,8 +31,8 @@ class SearchEngine(Protocol):
         """
 
     async def search(self, index: str, body: JsonObject, owner: str = "") -> JsonObject:
-        """The answer of an OpenSearch `_search`: `{took, timed_out, hits: {total, max_score, hits: [...]}, ...}`.
-        `owner`: whose search it is, for engines whose searches share their time.
+        """The response of an OpenSearch `_search`: `{took, timed_out, hits: {total, max_score, hits: [...]}, ...}`.
+        `owner`: the owner whose search it is, for engines that divide their time between owners.
 
         Raises:
             ToolError: there is no such index, or this engine does not support the query; the message says what it

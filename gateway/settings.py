@@ -238,7 +238,9 @@ def store_file(settings: Settings, parts: KnownParts) -> Path | None:
 
 
 def needing_restart(running: Settings, loaded: Settings) -> list[str]:
-    """The fields that differ and are read only at start: all but the agents, and which of them is the default."""
+    """The names of the fields that differ and are read only at start: all except the agents and the choice of the
+    default agent.
+    """
     server = [
         f"server.{each.name}"
         for each in fields(ServerSettings)
@@ -249,7 +251,7 @@ def needing_restart(running: Settings, loaded: Settings) -> list[str]:
 
 
 def example_configuration() -> str:
-    """The demonstration's file, with comments, as a start for one's own."""
+    """The demonstration's configuration file, with comments: a start for an operator's own."""
     return files("gateway").joinpath("example.yaml").read_text(encoding="utf-8")
 
 
@@ -259,7 +261,7 @@ def configuration_schema() -> JsonObject:
 
 
 def _sections() -> type[ConfigurationSection]:
-    """The file's sections where there are these protocols.
+    """The class of the configuration file's sections, including those of all protocols.
 
     Raises:
         ConfigurationError: two protocols have other settings of one name.

@@ -70,7 +70,7 @@ class FrameSource(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether the last frames of `next` were the end. May stay False if only an empty `next` tells the end."""
+        """Whether the last frames of `next` were the end. May stay False if only an empty `next` shows the end."""
 
     def close(self) -> None:
         """The stream is over, or the client has left: a waiting `next` gives empty at once. May be called again."""
@@ -88,7 +88,7 @@ class OpenStreams:
     ) -> None:
         """`heartbeat_seconds`: how long a stream may be silent before a comment is sent; None: no comments.
         `unwatched_seconds`: how long a stream runs before it checks whether its client is still there. `head_seconds`:
-        how long the head of an answer waits for what it is to say, where a protocol lets it wait.
+        how long a response's head waits until there is something of the answer to show, if a protocol lets it wait.
         """
         self.unwatched_seconds = unwatched_seconds
         self.head_seconds = head_seconds
@@ -124,9 +124,9 @@ class EventStreamResponse(EventSourceResponse):
     """A stream of ready frames. If comments are sent at all, one goes out at once, before the first frames; `comments`
     is False for clients that may not know them.
 
-    `opening` (ready frames) goes with it: each send costs as much as rendering twenty events. `headers` are additional.
-    EventSourceResponse's own `__init__` is not called: it builds the same headers and a lock for each stream, for a
-    `__call__` that is replaced. Attributes that other code may read are set here.
+    `opening` (ready frames) is sent together with that comment: each send costs as much as rendering twenty events.
+    `headers` are additional. EventSourceResponse's own `__init__` is not called: it builds the same headers and a lock
+    for each stream, for a `__call__` that is replaced. Attributes that other code may read are set here.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ def _restart_notice() -> bytes:
 
 
 class _Batches:
-    """A source as the asynchronous iterable that sse-starlette knows."""
+    """A source as an asynchronous iterable, the form that sse-starlette expects."""
 
     def __init__(self, source: FrameSource) -> None:
         self._source = source
@@ -245,7 +245,7 @@ class EventSource(Protocol):
 
     @property
     def dropped(self) -> bool:
-        """The reader was too slow: its events end before the run does."""
+        """Whether the reader was too slow: then its events end before the run does."""
 
     async def next(self, timeout_seconds: float) -> Batch | None:
         """The next events; None if none came in that time."""
@@ -257,7 +257,7 @@ class EventSource(Protocol):
 class RunFrames:
     """A run's events as frames for one viewer; `prelude` (ready frames) goes first.
 
-    `heartbeat` stands for a time without frames, where it is not empty.
+    If `heartbeat` is not empty, it is sent when a time passes without frames.
     """
 
     def __init__(

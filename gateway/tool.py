@@ -138,7 +138,7 @@ class Toolbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolEnvironment:
-    """The process's resources for tools. `directory` is the configuration file's."""
+    """The process's resources for tools. `directory` is the folder of the configuration file."""
 
     clock: Clock
     http: HttpClients
@@ -162,8 +162,8 @@ class ToolType:
     """A part: opens the tools of one `type`.
 
     `open` does no I/O; it raises ConfigurationError for parameters that can never work. `from_callers`: agents that
-    callers make may have such tools too; what they reach, they reach by the environment's `http`. `of_server`: what the
-    tools of a server are, where an entry of this type has the tools of one; empty for a type with one tool.
+    callers make may have such tools too; they send all requests by the environment's `http`. `of_server`: if an entry
+    of this type stands for all tools of a server, their description; empty for a type with one tool.
     """
 
     name: str

@@ -34,7 +34,7 @@ from gateway.messages import (
 from gateway.records import load_json
 
 MAX_OUTPUT_CHARACTERS = 100_000
-"""The default for how much text of one result a model gets."""
+"""The default for the largest text of one result that a model gets."""
 
 _MEDIA_BLOCKS = (ImageBlock, AudioBlock, VideoBlock, DocumentBlock)
 _OUTPUT_BLOCKS = (TextBlock, *_MEDIA_BLOCKS)
@@ -142,9 +142,9 @@ def _plain(value: Any) -> object:
 
 
 def _json_text_slowly(value: object) -> str:
-    """For values with lone surrogates; raises for values without a JSON form."""
+    """As `json_text`, for values with lone surrogates too."""
     try:
-        # before, because keys with a surrogate are refused here; after, for the content of objects
+        # surrogates are replaced before, because keys with one are refused here, and after, in the content of objects
         plain = pydantic_core.to_jsonable_python(
             _encodable_value(value), inf_nan_mode="null", bytes_mode="base64", fallback=_plain
         )
@@ -202,7 +202,7 @@ def _as_json(value: JsonValue) -> JsonValue:
 
 
 def _operation(given: JsonValue) -> JsonObject:
-    """An operation of a patch (https://www.rfc-editor.org/rfc/rfc6902#section-4)."""
+    """Check an operation of a patch (https://www.rfc-editor.org/rfc/rfc6902#section-4)."""
     if not isinstance(given, dict) or given.get("op") not in _OPERATIONS:
         raise ToolError(f"a patch's operation has an 'op' of {', '.join(sorted(_OPERATIONS))}; {given!r} has none")
     pointers = ("path", "from") if given["op"] in _FROM_ELSEWHERE else ("path",)

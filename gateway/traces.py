@@ -1,7 +1,6 @@
 """The tracing contract for the rest of the gateway: spans that begin, get attributes and end.
 
-Below: errors. Above: whatever is to be measured. `telemetry` makes the spans. Without tracing there is None in a span's
-place.
+Below: errors. Above: everything that is measured. `telemetry` makes the spans. Without tracing, a span is None.
 
 A span travels in objects that are passed on anyway (LiveRun, LoopContext, ModelRequest, ToolContext). A task's current
 span (`current`) is for log lines and for other packages' code.
@@ -54,7 +53,7 @@ class Span(Protocol):
         """Make it the current span of the code in the block, and of tasks that are created there."""
 
     def note_watched(self) -> None:
-        """Link the current span, which shows this span's work to a viewer, to this one."""
+        """Link the current span, of a request that shows this span's work to a viewer, to this span."""
 
 
 class Tracer(Protocol):
@@ -63,8 +62,8 @@ class Tracer(Protocol):
     def begin(
         self, name: str, attributes: Attributes, *, shared: Attributes, earlier: Mapping[str, str] = NO_HEADERS
     ) -> Span:
-        """A span below the current one, or of a new trace. `shared` is told of all spans below it too. `earlier`: the
-        `headers` of a span whose work it goes on with, to which it gets a link.
+        """A span below the current one, or of a new trace. `shared` are attributes that all spans below it get, too.
+        `earlier`: the `headers` of a span whose work it continues; it gets a link to that span.
         """
 
     def begin_request(self, name: str, attributes: Attributes, headers: Mapping[str, str]) -> Span:

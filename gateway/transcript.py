@@ -264,7 +264,7 @@ class Transcript:
         return entry
 
 
-# What each kind of event does to a transcript. A look-up: a `match` asks for one class after the other.
+# The effect of each kind of event on a transcript. A look-up: a `match` asks for one class after the other.
 _RULES: Final[Mapping[type[Event], Callable[[Transcript, Any], None]]] = {
     ModelCallStarted: Transcript._begin_turn,
     ModelCallEnded: Transcript._end_turn,
@@ -283,7 +283,9 @@ _RULES: Final[Mapping[type[Event], Callable[[Transcript, Any], None]]] = {
 
 
 class RunFold:
-    """Follows one run. `state` is ABSENT until there is one. `kinds` are of the events that the last `follow` gave."""
+    """Follows one run. `state` is ABSENT until there is one. `kinds`: the types of the events that the last `follow`
+    returned.
+    """
 
     __slots__ = ("kinds", "state", "transcript", "usage")
 

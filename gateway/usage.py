@@ -12,7 +12,7 @@ from gateway.events import Event, ModelCallEnded, ModelCallStarted, Usage, Usage
 from gateway.messages import JsonObject, JsonValue
 
 USAGE_EVENT: Final = "token_usage"
-"""The name of the Custom event that tells `token_usage`, see agent.AgentDefinition."""
+"""The name of the Custom event whose value is `token_usage`, see agent.AgentDefinition."""
 
 
 def total_usage(usages: Iterable[Usage]) -> tuple[Usage, ...]:
@@ -37,7 +37,7 @@ def add_usage(one: Usage, other: Usage) -> Usage:
     )
 
 
-# The others change nothing in a ledger.
+# The events that a ledger counts by.
 OF_USAGE = frozenset({UsageReported, ModelCallStarted, ModelCallEnded})
 
 
@@ -74,7 +74,7 @@ class UsageLedger:
 
     @property
     def total_tokens(self) -> int:
-        """Of all models together; counts that were not reported are 0."""
+        """The tokens of all models together; counts that were not reported are 0."""
         return sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in self.total)
 
     def _close_call(self) -> None:
