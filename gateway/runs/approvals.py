@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 EXPIRED = "the question expired before anybody answered it"
 
 ArgumentsCheck = Callable[[str, JsonObject], str | None]
-"""(tool name, arguments) -> what is wrong with them, None if nothing is."""
+"""A function of a tool's name and arguments: it returns the problem with the arguments, None if they fit."""
 
 Approves = Callable[[OpenInterrupt], bool]
 """Whether the sender may approve the call."""
@@ -55,7 +55,9 @@ _NOTHING_ASKED = Verdict((), ())
 
 
 def arguments_check(tools: Mapping[str, Tool]) -> ArgumentsCheck:
-    """A check of edited arguments against the tools; a tool that no longer exists fails when it is to run."""
+    """A check of edited arguments against the tools. Arguments of a tool that no longer exists pass: the call fails
+    when it is to run.
+    """
 
     def check(name: str, arguments: JsonObject) -> str | None:
         tool = tools.get(name)

@@ -31,7 +31,7 @@ class Audience:
         log_id: str,
     ) -> None:
         """`on_abandoned` is called once nobody has watched for `grace_seconds`; `log_id` is RunRecord's."""
-        self.slow_viewers: set[Viewer] = set()  # dropped for being slow
+        self.slow_viewers: set[Viewer] = set()  # viewers that were dropped because they were slow
         self._clock = clock
         self._grace_seconds = grace_seconds
         self._on_abandoned = on_abandoned
@@ -40,7 +40,7 @@ class Audience:
         self._viewers: set[Viewer] = set()
         self._grace: Timer | None = None
         self._gone_waiters: list[asyncio.Future[None]] = []
-        self._unnumbered: Events | None = None  # the last events of a run that was given up, for later viewers
+        self._unnumbered: Events | None = None  # the last events, if they could not be stored: for later viewers
         self._ended_at: float | None = None
         self._is_over = False
 
@@ -75,7 +75,7 @@ class Audience:
                 self.slow_viewers.add(viewer)
 
     def show_unnumbered(self, events: Events) -> None:
-        """Show these as the last events, without storing them: to current viewers, and to later ones."""
+        """Show these events as the last ones, without storing them: to current viewers, and to later ones."""
         self._unnumbered = list(events)
         for viewer in list(self._viewers):
             viewer.feed_unnumbered(events)
@@ -97,7 +97,7 @@ class Audience:
         self._wake_gone_waiters()
 
     async def gone(self, seconds: float) -> None:
-        """Wait until nobody watches or the run has ended, for at most `seconds`."""
+        """Wait until nobody watches the run or it has ended, for at most `seconds`."""
         if not self._viewers or self._is_over:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -4,7 +4,7 @@ Below: live_run, thread_queue, directory, intake, store. Above: the runner, whic
 run's begin is stored is an exception; a later one becomes the run's one terminal event, here.
 
 A run belongs to this object, not to the connection that asked for it. A thread has one run at a time, whichever agents
-work on it: the head of the thread's line runs, the others wait for their turn.
+work on it: the head of the thread's line runs, the others wait.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class RunDriver:
         return live
 
     async def start(self, live: LiveRun, given: AgentInput) -> None:
-        """Begin a run, or let it wait for its turn. If this raises, no run was made.
+        """Begin a run, or let it wait in its thread's line. If this raises, no run was made.
 
         Raises:
             ConflictError: the thread is busy.
@@ -312,7 +312,7 @@ class RunDriver:
     async def _wait_and_run(self, live: LiveRun, given: AgentInput) -> None:
         live.work_in(asyncio.current_task())
         try:
-            await self._wait_for_turn(live)
+            await self._wait_in_line(live)
         finally:
             self.metrics.runs_waiting.dec()
         try:
@@ -323,27 +323,27 @@ class RunDriver:
             return
         await self._drive(live, context)
 
-    async def _wait_for_turn(self, live: LiveRun) -> None:
-        noticed, turn = False, self.lines.turn(live)
-        while not turn.done():
+    async def _wait_in_line(self, live: LiveRun) -> None:
+        noticed, free = False, self.lines.until_head(live)
+        while not free.done():
             if live.cancel_reason is not None and not noticed:
                 noticed = True
                 self._show_end(live, stopped(live.cancel_reason))
                 if not withdrawn_by(live.record):  # else a restart would leave them open
                     await self._keep_left(live)
             try:
-                await asyncio.shield(turn)
+                await asyncio.shield(free)
             except asyncio.CancelledError:
                 if noticed or live.cancel_reason is None:  # the process stops, not the run
                     raise
 
     async def _keep_left(self, live: LiveRun) -> None:
-        """Store that a run has left the queue. Its messages and its log are stored at its turn: until then another run
-        works on the thread.
+        """Store that a run has left the queue. Its messages and its log are stored once it is the head of the line:
+        until then another run works on the thread.
         """
         try:
             await shielded(self.store.queue_run(live.record))
-        except GatewayError as error:  # then it is stored when its turn comes, with everything else
+        except GatewayError as error:  # then it is stored once the run is the head, with everything else
             logger.warning(
                 "a run that left the queue is not kept as ended yet",
                 extra={"run_id": live.record.run_id, "code": error.code},
@@ -426,7 +426,7 @@ class RunDriver:
             forgets_pauses=live.terms.forgets_pauses, withdrawn=withdrawn_by(live.record),
         )  # fmt: skip
         begun = live.record
-        if begun.started_at is None:  # it was stopped before its turn, and began for its input alone
+        if begun.started_at is None:  # it was stopped while it waited, and began only to store its input
             begun = replace(begun, started_at=live.thread.updated_at)
         record = ended_record(begun, terminal, live.record.finished_at or now, thread)
         first, records = live.number(events)
@@ -475,7 +475,7 @@ class RunDriver:
             await end_unbegun(self.store, self.clock, live.record, live.shown_end, live.waiting_messages)
 
     def _leave(self, live: LiveRun) -> None:
-        """The run is over, or never began: remove it and let the thread's next one run."""
+        """The run is over, or never began: remove it and let the thread's next run begin."""
         key = (live.record.owner, live.record.client_id)
         if self.runs.get(key) is not live:
             return
@@ -549,7 +549,7 @@ class RunDriver:
         return self._draining
 
     def check_open(self) -> None:
-        """Refuse what is new once the process is ending. Raises UnavailableError."""
+        """Refuse new work once the process is ending. Raises UnavailableError."""
         if self._draining:
             raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
 

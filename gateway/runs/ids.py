@@ -1,4 +1,4 @@
-"""Finds the stored run that a client's run id means.
+"""Finds the stored run that a client means by a run id.
 
 Below: store, live_run, replay. Above: the runner. A client's id is the run's own id, with one exception: a client may
 answer a run's interrupts under that run's id (CopilotKit does, https://github.com/CopilotKit/CopilotKit/issues/6999).
@@ -31,7 +31,7 @@ class RunIds:
         self._live = live
 
     async def settled(self, owner: str, run_id: str) -> LiveRun | None:
-        """The run of that id that is under way and cannot be refused any more."""
+        """The run of that id that is under way and cannot be refused any more; None if there is none."""
         while (live := self._live.get((owner, run_id))) is not None and live.phase is Phase.OPENED:
             await asyncio.wait((live.settled,))
         return live
@@ -132,7 +132,7 @@ class RunIds:
 
     async def _all(self, owner: str, run_id: str) -> list[RunRecord]:
         records = await self._store.runs_known_as(owner, run_id)
-        live = self._live.get((owner, run_id))  # it may have begun meanwhile
+        live = self._live.get((owner, run_id))  # a run may have begun meanwhile
         if live is not None:
             newest = live.record
             records = [newest, *(record for record in records if record.run_id != newest.run_id)]

@@ -60,8 +60,8 @@ def take_in(
     """Add the input, which is `recognised`, to the thread.
 
     `tools` are the backend tools by name, `approvals` as in LoopContext; `conversation` is a stateful model's.
-    `waited`: the run waited for its turn, so the thread may have messages that it did not have at the request. `gone`:
-    the agents whose interrupts the input answers and which no longer exist.
+    `waited`: the run waited in its thread's line, so the thread may have messages that it did not have at the request.
+    `gone`: the agents whose interrupts the input answers and which no longer exist.
 
     Raises:
         InvalidRequestError: an answer does not fit its interrupt.
@@ -164,8 +164,8 @@ def recognised(given: AgentInput, stored: Sequence[Message]) -> AgentInput:
 
 
 def waiting_messages(given: AgentInput, stored: Sequence[Message], *, is_stateful: bool) -> tuple[Message, ...]:
-    """The messages that the store keeps while the input's run waits for its turn: user messages that are not `stored`.
-    `is_stateful`: its model's server keeps conversations.
+    """The messages that the store keeps while the input's run waits for its thread: user messages that are not
+    `stored`. `is_stateful`: its model's server keeps conversations.
     """
     known = {message.id for message in stored}
     new = [each for each in recognised(given, stored).messages if each.role == "user" and each.id not in known]
@@ -196,7 +196,7 @@ def next_version(thread: Thread, *, shortened: bool) -> Thread:
 
 
 def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = False) -> tuple[Message, ...]:
-    """The sent messages; if the run `waited` for its turn, with those that the thread got while it waited.
+    """The sent messages; if the run `waited` for its thread, with those that the thread got meanwhile.
 
     Raises:
         StaleHistoryError: the thread has messages that the client has not seen.

@@ -214,7 +214,7 @@ def _new_messages(sent: Sequence[Message], stored: Sequence[Message], *, replace
 
 
 def _is_known(message: Message, earlier: Message | None) -> bool:
-    """Whether the thread has the message. One with the id of a message of this server never replaces that."""
+    """Whether the thread has the message. A sent message never replaces one of this server with the same id."""
     return earlier is not None and (earlier.turn_id is not None or earlier is message or earlier == message)
 
 

@@ -86,7 +86,7 @@ class LiveRun:
         max_viewer_events: int = 10_000,
         window: CommitWindow | None = None,
     ) -> None:
-        """`terms` are the agent's own where none are given. `on_abandoned` is called once nobody has watched for
+        """`terms`: None stands for the agent's own terms. `on_abandoned` is called once nobody has watched for
         `grace_seconds`. Runs share a `window`.
         """
         self.record = record
@@ -100,8 +100,8 @@ class LiveRun:
         self.fold = RunFold()  # of all accepted events
         self.conversation: Conversation | None = None  # at a stateful model's server
         self.thread: Thread | None = None  # with the run's input; None while the run waits
-        self.waiting_messages: tuple[Message, ...] = ()  # new ones of its user, which no thread has while the run waits
-        self.shown_end: RunFinished | RunFailed | None = None  # what viewers were shown before it could be stored
+        self.waiting_messages: tuple[Message, ...] = ()  # its user's new messages: no thread has them while it waits
+        self.shown_end: RunFinished | RunFailed | None = None  # the end that viewers saw before it could be stored
         self.unkept: StoreError | None = None  # why its end cannot be stored now
         self.accepted = False  # its answer comes from a background response: another process may continue it
         self.must_be_kept = False  # a background answer is over and must be in the log before its tools run
@@ -297,7 +297,7 @@ class LiveRun:
             self._window.add(self)
 
     def hand_over(self) -> int:
-        """Hand the gathered events to the store; gives how many."""
+        """Hand the gathered events to the store; returns how many they were."""
         events = joined(self._gathered)
         if not events:
             return 0
@@ -345,7 +345,7 @@ class LiveRun:
         self._wake_kept_waiters()
 
     def block(self, error: StoreError) -> None:
-        """The store cannot store the run's end now; tell those who wait for it."""
+        """The store cannot store the run's end now; wake everybody who waits for it."""
         self.unkept = error
         self.enter(Phase.UNKEPT)
         self._wake_kept_waiters()
@@ -380,7 +380,7 @@ class LiveRun:
         self._publish(first, events)
 
     def _fail(self, error: BaseException) -> None:
-        """Events can no longer be stored: end the run, and say so while it can be said."""
+        """Events can no longer be stored: end the run, with the reason as its failure."""
         if self.failure is None:
             self.failure = error if isinstance(error, GatewayError) else StoreError("the store failed")
             if self.task is not None:

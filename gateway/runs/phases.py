@@ -3,10 +3,10 @@
 Below: the standard library. Above: live_run, each of which has one `Phases`.
 
     opened   requested: it may still be refused
-    waiting  for its turn on the thread
+    waiting for its thread
     running  it begins, and its loop works
     leaving  its loop stops without an end: another process is to continue the run
-    ending   its end is being stored, or what the next process needs
+    ending its end, or the data for the next process, is being stored
     unkept   its end cannot be stored now; that is tried again
     over     it has ended, was refused, or is left to another process
 
@@ -47,7 +47,7 @@ _NEXT: Final[Mapping[Phase, frozenset[Phase]]] = {
 SETTLED: Final = frozenset(Phase) - {Phase.OPENED}
 # No events are added any more, and it can no longer be stopped.
 FINISHING: Final = frozenset({Phase.ENDING, Phase.UNKEPT, Phase.OVER})
-# Whoever waits for its end need not wait longer.
+# Waiting for its end is over.
 CONCLUDED: Final = frozenset({Phase.UNKEPT, Phase.OVER})
 OVER: Final = frozenset({Phase.OVER})
 

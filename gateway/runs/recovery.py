@@ -59,14 +59,16 @@ class LeftOpen:
 
 
 class Waiting(NamedTuple):
-    """A run that waited for its turn, or had left the queue; and the messages that waited with it."""
+    """A run that waited for its thread, or had left the queue; and the messages that waited with it."""
 
     record: RunRecord
     messages: Sequence[Message]
 
 
 class Found(NamedTuple):
-    """The runs that can be continued, and the runs that waited for these, by thread in the order of their queue."""
+    """The runs that can be continued; and, for each thread, the runs that waited for such a run (`behind`), in the
+    order of the queue.
+    """
 
     left_open: Sequence[LeftOpen]
     behind: Sequence[Sequence[Waiting]]
@@ -162,13 +164,13 @@ async def end_unbegun(
 async def _begun_thread(store: Store, record: RunRecord, given: AgentInput, now: float) -> tuple[Thread, Fork | None]:
     try:
         return await begun_thread(store, record.owner, given, record.agent_id, now)
-    except NotFoundError:  # what it was to begin from was deleted meanwhile
+    except NotFoundError:  # the thread that it was to begin from was deleted meanwhile
         return new_thread(record.owner, given, record.agent_id, now), None
 
 
 async def _out_of_queue(store: Store, clock: Clock, record: RunRecord) -> RunRecord:
     """The run's record after the run has left the queue. It is stored before the thread's working run ends."""
-    if record.status.ended or withdrawn_by(record):  # the latter ends with what it withdraws
+    if record.status.ended or withdrawn_by(record):  # the latter ends together with the interrupts that it withdraws
         return record
     left = replace(ended_record(record, _RESTARTED, clock.now()), started_at=None)
     await store.queue_run(left)

@@ -2,8 +2,8 @@
 
 Below: store, directory, model, providers.background_tasks. Above: the runner. A thread is deleted here at once, and its
 responses at the provider afterwards, one after the other. The due deletions are stored in the same transaction, so they
-are done even if the process ends or the provider is down: at the next start, or the next `go_on`. The log has what a
-provider refuses to delete.
+are done even if the process ends or the provider is down: at the next start, or the next `go_on`. The log names the
+responses that a provider refuses to delete.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ThreadRemoval:
         self._clock = clock
         self._background_tasks = BackgroundTasks(clock)
         self._under_way: set[str] = set()
-        self._reading = asyncio.Lock()  # of what is due
+        self._reading = asyncio.Lock()  # held while the due deletions are read
         self._ended: set[str] = set()  # deletions that ended since the last reading began
 
     async def look(self, agents: AgentDirectory, owner: str, thread_id: str) -> HeldStates:

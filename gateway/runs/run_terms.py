@@ -31,9 +31,9 @@ _MOST_NAMED = 20
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class RunTerms:
-    """`definition` is the agent's, with the run's model, options, limits and queueing in it. `fallback`: the models
-    that can
-    serve this run's options. `fits` are `model`'s. `forgets_pauses` as in AgentInput; the rest as in RunOptions.
+    """`definition` is the agent's, with the run's model, options, limits and rule for concurrent runs. `fallback`: the
+    models that can serve this run's options. `fits` are `model`'s. `forgets_pauses` as in AgentInput; the rest as in
+    RunOptions.
     """
 
     definition: AgentDefinition
@@ -129,7 +129,7 @@ def with_choice(terms: RunTerms, given: AgentInput) -> tuple[AgentInput, ToolCho
     """
     choice = terms.tool_choice
     if choice == "none":
-        return replace(given, tools=()), "auto"  # backend tools, of which the client knows nothing, may still be called
+        return replace(given, tools=()), "auto"  # backend tools, which the client does not know, may still be called
     if choice == "auto":
         forced = "" if "tool_choice" in terms.definition.locked else given.forced_tool
         return given, OneTool(forced) if forced else "auto"

@@ -47,7 +47,7 @@ async def is_second_try(
 
 
 def _has_taken_in(thread: Thread, given: AgentInput) -> bool:
-    """Whether the thread has the input's results and answers: a run that failed before its turn did not add them."""
+    """Whether the thread has the input's results and answers: a run that failed while it waited did not add them."""
     answered = answered_calls(thread.messages)
     decided = {approval_id(call_id) for call_id in answered} if given.answers else set()
     return answered_calls(given.messages) <= answered and {each.interrupt_id for each in given.answers} <= decided

@@ -21,8 +21,8 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class RunMessages:
-    """A run's messages in its thread's version: those `before` it, those of its request (`given`), and those that it
-    `produced`.
+    """A run's messages in its thread's version: the messages `before` it, the messages of its request (`given`), and
+    the messages that it `produced`.
     """
 
     before: tuple[Message, ...] = ()

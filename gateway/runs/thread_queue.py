@@ -1,8 +1,8 @@
 """Lets one run at a time work on each thread, in the order of the requests.
 
-Below: live_run, store (the errors). Above: the run driver, which decides what a run does at its turn. The head of a
-line works, the others wait. A write outside a run is a visit: it waits for a turn as a run does, and ends at once.
-Everything here happens in one step of the event loop, except at `await`.
+Below: live_run, store (the errors). Above: the run driver, which begins a run once it is the head of its line. The head
+of a line works, the others wait. A write outside a run is a visit: it waits in the line as a run does, and ends at
+once. Everything here happens in one step of the event loop, except at `await`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ Policy: TypeAlias = Literal["reject", "enqueue", "cancel_previous"]
 _DISCONNECT_NEWS_SECONDS = 0.2
 
 
-class _Turn:
-    """The turn of a waiting run in its line. `is_patient`: no request waits for the run."""
+class _Wait:
+    """A run's or visit's wait in its line. `over` is done once it is the head. `is_patient`: no request waits for the
+    run.
+    """
 
-    __slots__ = ("come", "is_patient")
+    __slots__ = ("is_patient", "over")
 
     def __init__(self, *, is_patient: bool) -> None:
-        self.come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_patient = is_patient
 
 
@@ -61,7 +63,7 @@ class ThreadLines:
         self._stop = stop
         self._ends_unwatched = ends_unwatched
         self._lines: dict[tuple[str, str], deque[LiveRun | _Visit]] = {}
-        self._turns: dict[LiveRun | _Visit, _Turn] = {}  # of those that had to wait
+        self._waits: dict[LiveRun | _Visit, _Wait] = {}  # of the runs and visits that had to wait
         self._held: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
 
     def __len__(self) -> int:
@@ -85,9 +87,8 @@ class ThreadLines:
         return (head := self.head(owner, thread_id)) is not None and head.begun
 
     def ahead(self, live: LiveRun, stored: Sequence[Message]) -> Sequence[Message]:
-        """The messages that the thread will have when it is the run's turn, as far as the runs before it have produced
-        them.
-        `stored`: the thread's messages if the first run has not stored its begin.
+        """The messages that the thread will have when the run is the head, as far as the runs before it have produced
+        them. `stored`: the thread's messages if the first run has not stored its begin.
         """
         for earlier in self.line(*live.thread_key):
             if earlier is live:
@@ -98,9 +99,9 @@ class ThreadLines:
                 stored = (*earlier.thread.messages, *earlier.fold.transcript.messages)
         return stored
 
-    def turn(self, live: LiveRun) -> asyncio.Future[None]:
-        """A future that is done when it is the run's turn, for a run for which `enter` gave True."""
-        return self._turns[live].come
+    def until_head(self, live: LiveRun) -> asyncio.Future[None]:
+        """A future that is done when the run is the head of its line, for a run for which `enter` returned True."""
+        return self._waits[live].over
 
     @contextmanager
     def held(self, owner: str, thread_id: str) -> Iterator[None]:
@@ -117,7 +118,7 @@ class ThreadLines:
             over.set_result(None)
 
     async def enter(self, live: LiveRun, policy: Policy) -> bool:
-        """Join the thread's line. True: the run must wait for its turn; False: it is its turn.
+        """Join the thread's line. True: the run must wait; False: it is the head.
 
         Raises:
             ConflictError: the thread is busy.
@@ -142,7 +143,7 @@ class ThreadLines:
                     self._stop(earlier, "superseded")
             line.append(live)
             if len(line) > 1:
-                self._turns[live] = _Turn(is_patient=True)
+                self._waits[live] = _Wait(is_patient=True)
             return len(line) > 1
         for earlier in self._runs(key):
             if earlier.unkept is not None:
@@ -150,13 +151,14 @@ class ThreadLines:
             self._stop(earlier, "superseded")
         line.append(live)
         if line[0] is not live:
-            turn = self._turns[live] = _Turn(is_patient=False)
-            await soon_stored(self._clock, turn.come)  # those before it are told to end, which takes a second
+            wait = self._waits[live] = _Wait(is_patient=False)
+            await soon_stored(self._clock, wait.over)  # the runs before it were stopped, which takes a second
         return False
 
     @asynccontextmanager
     async def visit(self, owner: str, thread_id: str, *, waits: bool) -> AsyncGenerator[None]:
-        """Take a turn on the thread for a write outside a run; `waits` for the runs that were there before.
+        """Be the head of the thread's line during this block, for a write outside a run. `waits`: first wait for the
+        runs that work on the thread or wait for it.
 
         Raises:
             ConflictError: a run works on the thread or waits for it, and `waits` is False.
@@ -178,31 +180,31 @@ class ThreadLines:
         line.append(visit)
         try:
             if line[0] is not visit:
-                turn = self._turns[visit] = _Turn(is_patient=False)
-                await turn.come
+                wait = self._waits[visit] = _Wait(is_patient=False)
+                await wait.over
             yield
         finally:
             self.leave(visit)
 
     def leave(self, live: LiveRun | _Visit) -> None:
-        """Take a run or a visit out of its line, and begin the next one's turn if it was the head."""
+        """Take a run or a visit out of its line. If it was the head, the next one's wait is over."""
         line = self._lines.get(live.thread_key)
         if line is None or live not in line:
             return
         line.remove(live)
-        self._turns.pop(live, None)
+        self._waits.pop(live, None)
         if not line:
             del self._lines[live.thread_key]
-        elif (turn := self._turns.get(line[0])) is not None and not turn.come.done():
-            turn.come.set_result(None)
+        elif (wait := self._waits.get(line[0])) is not None and not wait.over.done():
+            wait.over.set_result(None)
 
     def block(self, live: LiveRun, error: StoreError) -> None:
         """Refuse the requests that wait for this run: its end cannot be stored now."""
         live.block(error)
         for waiting in tuple(self._lines.get(live.thread_key, ())):
-            turn = self._turns.get(waiting)
-            if turn is not None and not turn.is_patient and not turn.come.done():
-                turn.come.set_exception(_unkept(error))
+            wait = self._waits.get(waiting)
+            if wait is not None and not wait.is_patient and not wait.over.done():
+                wait.over.set_exception(_unkept(error))
 
     def _first_to_stay(self, key: tuple[str, str]) -> LiveRun | None:
         return next((run for run in self._runs(key) if not self._gives_way(run)), None)

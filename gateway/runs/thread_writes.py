@@ -1,6 +1,6 @@
 """Writes threads outside a run: creates them, adds to them, edits and renames them.
 
-Below: the run driver, its threads' lines, endings, limits. Above: the runner. A write takes a turn on the thread as a
+Below: the run driver, its threads' lines, endings, limits. Above: the runner. A write waits in the thread's line as a
 run does, so that no run works on messages that the thread no longer has.
 """
 
@@ -56,9 +56,8 @@ class ThreadWrites:
     async def append(
         self, owner: str, given: AgentInput, limits: RunLimits | None = None, *, waits: bool = False
     ) -> Sequence[Message]:
-        """Add the input's messages to its thread; gives them as they are stored. A message that the thread has stays as
-        it
-        is, so that a request may be repeated. `waits`: for the runs that work on the thread or wait for it.
+        """Add the input's messages to its thread; returns them as they are stored. A message that the thread has stays
+        as it is, so that a request may be repeated. `waits`: for the runs that work on the thread or wait for it.
 
         Raises:
             NotFoundError: no such thread.
@@ -92,7 +91,7 @@ class ThreadWrites:
         edited: Callable[[tuple[Message, ...]], tuple[Message, ...]],
         limits: RunLimits | None = None,
     ) -> None:
-        """Replace the thread's messages by `edited` of them, once the runs before are done with the thread.
+        """Replace the thread's messages by the result of `edited`, once the runs before are done with the thread.
 
         A changed text makes a new version of the thread; the earlier version stays.
 
@@ -144,7 +143,7 @@ class ThreadWrites:
         *,
         waits: bool = True,
     ) -> None:
-        """Keep only the messages that `left` gives of the thread's current version, without results of calls that are
+        """Keep only the messages of the thread's current version that `left` returns, without results of calls that are
         gone.
 
         No version keeps a removed message. `left` gets no messages if there is no thread. `waits` as in `append`.
@@ -168,7 +167,7 @@ class ThreadWrites:
                 interrupts=tuple(asked for asked in thread.interrupts if asked.call.call_id not in gone),
                 updated_at=self._driver.clock.now(),
             )
-            change = history_change(thread.messages, stays)  # another version would keep what is to go
+            change = history_change(thread.messages, stays)  # another version would keep the removed messages
             await self._store.write_thread(changed, keep=change.keep, rewrite=change.rewrite)
 
     async def deny(self, owner: str, thread_id: str, approval_id: str, reason: str | None) -> None:

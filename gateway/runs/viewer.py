@@ -28,7 +28,8 @@ class Batch(NamedTuple):
     """Events with consecutive numbers from `first` (`events.count_of`); below 1 they have no numbers. No events: the
     stream is over.
 
-    `at` is NumberedEvent's where all of them have it in common; None also where nobody asked.
+    `at`: when all of these events came (as in NumberedEvent); None if they have different times, or the reader asked
+    for none.
     """
 
     first: int
@@ -44,7 +45,7 @@ END = Batch(0, ())
 class Prelude:
     """The start of a viewer without a cursor: the thread so far, before the live events.
 
-    `state` is ABSENT if there is none; `messages` are those that will not change any more.
+    `state` is ABSENT if there is none; `messages` has the messages that will not change any more.
     """
 
     thread_id: str
@@ -93,7 +94,7 @@ class Viewer:
         self._log: AsyncGenerator[Batch] | None = None
 
     async def next(self, timeout_seconds: float) -> Batch | None:
-        """The events since the last call; waits up to `timeout_seconds` for them (0: not at all), then gives None.
+        """The events since the last call; waits up to `timeout_seconds` for them (0: not at all), then returns None.
         `END` at the end.
         """
         if self._log is not None:
@@ -137,7 +138,7 @@ class Viewer:
         return batch
 
     def read_first(self, log: AsyncGenerator[Batch]) -> None:
-        """Show these before all fed events; for the viewer's maker."""
+        """Show the log's events before all fed events; for the viewer's maker."""
         self._log = log
 
     def feed(self, first: int, events: Sequence[Event]) -> None:
@@ -159,16 +160,16 @@ class Viewer:
         self._wake()
 
     def feed_unnumbered(self, events: Sequence[Event]) -> None:
-        """The last events, which are not in the log; unread events go first."""
+        """Add the last events, which are not in the log; unread events go first."""
         if not self._over:
             self._unnumbered = list(events)
 
     def ended_at(self) -> float:
-        """When the run ended, as its record says; now, where the record does not say it yet."""
+        """The time at which the run ended, by its record; the current time if the record has none yet."""
         return self._clock.now() if self._ended_at is None else self._ended_at
 
     def end_at(self, time: float | None) -> None:
-        """The run's record says when it ended; for the viewer's maker."""
+        """Set the time at which the run ended, by its record; for the viewer's maker."""
         self._ended_at = time
 
     def finish(self) -> None:
@@ -195,7 +196,7 @@ class Viewer:
         self._unnumbered = []
 
     def _waiting(self, timeout_seconds: float) -> asyncio.Future[None]:
-        """Done when there is something to read, or at the timeout; use it for one wait."""
+        """A future that is done when there is something to read, or at the timeout; use it for one wait."""
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiter = waiter
         self._wait_until = self._clock.monotonic() + timeout_seconds
@@ -223,8 +224,8 @@ class Viewer:
 async def read_log(
     store: Store, owner: str, run_id: str, *, after: int, until: int | None, by_time: bool = False
 ) -> AsyncGenerator[Batch]:
-    """The log's events after one number and up to another (None: to its end), a page at a time. `by_time`: what came at
-    one time is a batch.
+    """The log's events after one number and up to another (None: to its end), a page at a time. `by_time`: events that
+    came at one time are a batch.
     """
     while until is None or after < until:
         page = await store.read_events(owner, run_id, after=after, limit=_PAGE)

@@ -2,7 +2,7 @@
 
 Below: agent, store. Above: the run driver, which queues runs; recovery, which ends those that never began.
 Pure. There may be no thread until the run before has stored its begin: so the record says how the thread is to begin.
-And if messages came without ids, only their texts show which of them the run before brings as well.
+And if messages came without ids, only their texts show which of them the run before adds, too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def waiting_input(record: RunRecord, messages: Sequence[Message]) -> AgentInput:
 def not_in_thread(record: RunRecord, waited: Sequence[Message], stored: Sequence[Message]) -> Sequence[Message]:
     """The messages that waited with the run, without those that the run before brought into the thread."""
     known = _said(record).get("known")
-    if known is None:  # they are known by their ids
+    if known is None:  # the messages have ids of their own
         return waited
     came = [message.content for message in stored[known:] if message.role == "user"]
     same = 0
