@@ -95,7 +95,7 @@ class Metrics:
                 self._reductions.labels(provider).inc()
 
     def circuit_turned(self, provider: str, model: str, is_open: bool) -> None:
-        """A model was found to be down, or up again: see circuit.OnTurn."""
+        """A model was found to be down, or up again: see circuit.OnChange."""
         gauge = self._open_circuits.labels(provider, model)
         if is_open:
             gauge.inc()

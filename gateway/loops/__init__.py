@@ -1,1 +1,1 @@
-"""The agent types: how an input becomes events, one file each."""
+"""The agent types, one file each. An agent type turns an input into events."""

@@ -1,8 +1,8 @@
 """The ReAct loop: the model reasons and calls tools until it answers, or until the browser or a person has to act.
 
 Below: turns, model, history, transcript. Above: the run driver. `turns.tool_turn` runs the backend
-tools. A call of a frontend tool, or one that needs approval, ends the run. Nothing waits from one request to the next:
-the thread's messages are all there is.
+tools. A call of a frontend tool, or one that needs approval, ends the run. Nothing waits between two requests: the next
+run has only the thread's messages.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from gateway.wire import strict_json
 
 logger = logging.getLogger(__name__)
 
-# After these the response is not what the model meant to say: none of its calls is run.
+# A response that ends for one of these reasons is not complete: none of its calls is run.
 _CUT_OFF = frozenset(
     {StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, StopReason.REFUSAL, StopReason.CONTEXT_OVERFLOW}
 )
@@ -133,7 +133,7 @@ class _Run:
         self.deadline = Deadline(context.clock, self._budgets.max_run_seconds)
         self.limit: str | None = None  # the budget that is used up: the next model call is the last, without tools
         self._most_model_calls = most_model_calls(self._budgets)
-        self.summary: Summary | None = None  # the run ends with it
+        self.summary: Summary | None = None  # the summary with which the run ends
         settings = context.agent.context
         thread = (context.owner, context.input.thread_id)
         self._history = ShortenedHistory(settings.limits, settings.summarize, context.fits, thread)
@@ -143,13 +143,13 @@ class _Run:
         self._model_calls = 0
         self._prompted_again = False
         self._said_nothing = False
-        self._answered = False  # in words, or by a call of a tool that there is
+        self._answered = False  # the model has answered: in words, or by a call of a tool that exists
         # The current turn.
-        self._run_room = self._budgets.max_run_bytes  # bytes left of it, without the current answer
+        self._run_room = self._budgets.max_run_bytes  # bytes that are left to the run, without the current answer
         self._answer_room = 0  # bytes that the current answer may have
-        self._room = 0  # and those left of them
+        self._room = 0  # bytes that are left to the current answer
         self._turn_id = ""
-        self._turn: Sequence[Message] = ()  # the model's messages in it
+        self._turn: Sequence[Message] = ()  # the model's messages in the current turn
         self._summarizing = False
         self._asked: tuple[Message, ...] = ()
         self._voice = context.agent.client_instructions.voice(context.owner)
@@ -165,7 +165,9 @@ class _Run:
     # --- before the model -----------------------------------------------------------------------------------------
 
     def outcome_before_model(self) -> Outcome | None:
-        """How the run ends without asking the model, if something is still open."""
+        """The run's outcome if a question or a frontend call is still open, so that the model must not be asked; else
+        None.
+        """
         return open_outcome(self._context, (*self._context.messages, *self._fold.transcript.messages))
 
     # --- the model ------------------------------------------------------------------------------------------------
@@ -247,12 +249,14 @@ class _Run:
     def _tool_choice(self) -> ToolChoice:
         if self.limit is not None:
             return "none"
-        # The first answer alone: a model that has to call a tool in every turn would never come to an end.
+        # Only for the first answer: a model that has to call a tool in every turn would never come to an end.
         is_first = self._model_calls <= 1 or (self._context.input.calls_as_written and not self._answered)
         return self._context.tool_choice if is_first else "auto"
 
     def recall(self, resumed: ResumedRun) -> None:
-        """Restore the run's state when its process ended: in the middle of an answer, which comes again."""
+        """Restore the run's state at the moment when its process ended: in the middle of an answer, which the provider
+        sends again.
+        """
         for event in resumed.before:
             kind = type(event)
             if kind is ModelCallStarted and event.turn_id != self._turn_id:  # type: ignore[union-attr]
@@ -267,7 +271,8 @@ class _Run:
         )  # the log may be an earlier version's
 
     def follow_model(self, batch: Events) -> Events:
-        """Take in a batch of the model's events. Gives those to pass on: the same list, except for a turn's first.
+        """Take in a batch of the model's events. Returns the events to pass on: the same list, except for the first
+        batch of a turn.
 
         Raises:
             LimitError: this batch makes the answer too large.
@@ -303,7 +308,7 @@ class _Run:
         return self.limit_error("max_answer_bytes" if is_whole else "max_run_bytes")
 
     def _with_input(self, event: Event) -> Event:
-        """The event. A background response's has everything that is needed to resume it."""
+        """The event; a ModelCallAccepted gets everything that is needed to resume the response."""
         if type(event) is not ModelCallAccepted:
             return event
         return replace(event, input=kept_input(self._context.input, self._context.trace))
@@ -316,7 +321,7 @@ class _Run:
             conversation.completed(self._asked, self._turn_id, ended.response_id, ended.continued, now, digest)
 
     def _follow(self, batch: Events) -> Sequence[Event]:
-        """Add a batch to the transcript. Gives the events that are not deltas."""
+        """Add a batch to the transcript. Returns the events that are not deltas."""
         try:
             return self._fold.follow(batch)
         except (KeyError, AssertionError) as error:
@@ -357,7 +362,7 @@ class _Run:
         return bool(self.calls)
 
     def refusal(self) -> str:
-        """Why none of the turn's calls is run; empty if they are."""
+        """The reason why none of the turn's calls is run; empty if they are run."""
         if self._reason in _CUT_OFF:
             return f"the response it stands in was cut off ({self._reason})"
         if ends_before_tools(self._budgets, self._model_calls):
@@ -365,7 +370,7 @@ class _Run:
         return f"the run reached its limit {self.limit}" if self._summarizing else ""
 
     def follow_tools(self, batch: Events) -> None:
-        """Take in what the tools gave."""
+        """Take in a batch of the tools' events."""
         self._follow(batch)
         if self.tools.limit_reached is not None:
             self._reach_limit(self.tools.limit_reached)
@@ -373,10 +378,10 @@ class _Run:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def outcome_after_turn(self) -> Outcome | None:
-        """How the run ends after this turn; None if the model is asked again.
+        """The run's outcome after this turn; None if the model is asked again.
 
         Raises:
-            LimitError: the last answer that the budgets allowed was empty, or more calls.
+            LimitError: the last answer that the budgets allowed was empty, or called tools again.
             ModelError: the summary was empty.
         """
         outcome = self._outcome()
@@ -405,7 +410,7 @@ class _Run:
         return Completed()
 
     def instead_of(self, summary: Summary, error: ModelError) -> Events:
-        """The run's last batch where its summary failed."""
+        """The run's last batch if its summary failed."""
         extra = {"run_id": self._context.input.run_id, "code": error.code, "provider_message": error.provider_message}
         logger.warning("a run's summary failed", extra=extra)
         model = self._context.model
@@ -425,7 +430,7 @@ class _Run:
 
 
 def _passed_on_bytes(events: Sequence[Event]) -> int:
-    """How many bytes of media and of the provider's own events are among these."""
+    """The size in bytes of the media and of the provider's own events among these."""
     size = sum([len(strict_json.dump(event.event)) for event in events if type(event) is Raw])
     return size + sum([_data_bytes(event.block.source) for event in events if type(event) is MediaGiven])
 

@@ -1,4 +1,4 @@
-"""What every agent type needs between its model and its tools.
+"""The work between a model and its tools, for every agent type.
 
 attempts.py           retries a model call, or asks a fallback model, if nothing of its response was seen
 circuit.py            skips a model that keeps failing

@@ -28,10 +28,10 @@ LONGEST_SILENT_WAIT_SECONDS = 1.0
 MOST_REDUCTIONS = 2
 
 WAITING: Final = "agui_gateway.waiting"
-"""Tells viewers that a try failed, with its code, and in how many seconds the next one follows."""
+"""The name of the Custom event that tells viewers of a failed try: its code, and the seconds until the next try."""
 
 Shorten: TypeAlias = Callable[[Model, ModelRequest], Awaitable[tuple[ModelRequest, Usage | None] | None]]
-"""Makes a request that is too long shorter; gives it with the tokens that this used, or None if it cannot."""
+"""Shortens a request that is too long. Returns it with the tokens that this used; None if it cannot be shortened."""
 
 
 def stream_with_retries(
@@ -45,13 +45,13 @@ def stream_with_retries(
     fallback: Fallback = NO_FALLBACK,
     shorten: Shorten | None = None,
 ) -> TriedStream:
-    """The response of `model`, which is tried at most `attempts` times in all; then each model of `fallback` the same
-    way.
+    """The response of the first model that gives one: `model` is tried at most `attempts` times, then each model of
+    `fallback` the same way.
 
     A model whose circuit is open comes after all the others, and is tried once.
 
-    The usage of a failed try is added to the usage of a later one. A request that is too long for the model is given to
-    `shorten`, at most twice per model, before that counts as a failure. A fallback model's response begins with its
+    The usage of a failed try is added to the usage of a later one. If a request is too long for the model, `shorten`
+    gets it, at most twice per model; only then does the model fail. A fallback model's response begins with its
     ModelCallStarted, after the usage of the models before it. If a provider asks for a longer wait than
     LONGEST_WAIT_SECONDS and another model is left, the other one is asked at once. A Custom event announces waits that
     a person would notice. `jitter` gives numbers from 0 to 1.

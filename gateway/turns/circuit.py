@@ -29,8 +29,8 @@ _DOWN = frozenset(
     }
 )
 
-OnTurn: TypeAlias = Callable[[str, str, bool], None]
-"""Gets the provider, the model and whether its circuit is open from now on."""
+OnChange: TypeAlias = Callable[[str, str, bool], None]
+"""Called with the provider, the model, and whether the model's circuit is open from now on."""
 
 
 class Circuit:
@@ -44,13 +44,13 @@ class Circuit:
         provider: str,
         model_id: str,
         *,
-        on_turn: OnTurn | None = None,
+        on_change: OnChange | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         """`jitter` gives numbers from 0 to 1, so that processes do not all test at once."""
         self._provider = provider
         self._model_id = model_id
-        self._on_turn = on_turn
+        self._on_change = on_change
         self._jitter = jitter
         self._failures = 0
         self._rests_until: float | None = None
@@ -82,34 +82,34 @@ class Circuit:
         opens = self._rests_until is None
         self._rest(now)
         if opens:
-            self._turn(logging.WARNING, "a model is down, and is skipped if another can be asked", is_open=True)
+            self._report(logging.WARNING, "a model is down, and is skipped if another can be asked", is_open=True)
 
     def answered(self) -> None:
         """Note that the model responded."""
         self._failures = 0
         if self._rests_until is not None:
             self._rests_until = None
-            self._turn(logging.INFO, "a model that was down answers again", is_open=False)
+            self._report(logging.INFO, "a model that was down answers again", is_open=False)
 
     def _rest(self, now: float) -> None:
         self._rests_until = now + REST_SECONDS * (0.75 + self._jitter() / 2)
 
-    def _turn(self, level: int, what: str, *, is_open: bool) -> None:
+    def _report(self, level: int, what: str, *, is_open: bool) -> None:
         extra = {"provider": self._provider, "model": self._model_id, "failures": self._failures}
         logger.log(level, what, extra=extra)
-        if self._on_turn is not None:
-            self._on_turn(self._provider, self._model_id, is_open)
+        if self._on_change is not None:
+            self._on_change(self._provider, self._model_id, is_open)
 
 
 class Circuits:
     """The circuits of a process: agents that use the same model at the same address share one."""
 
-    def __init__(self, on_turn: OnTurn | None = None) -> None:
-        self._on_turn = on_turn
+    def __init__(self, on_change: OnChange | None = None) -> None:
+        self._on_change = on_change
         self._circuits: dict[tuple[str, ...], Circuit] = {}
 
     def of(self, model: ModelSettings) -> Circuit:
         key = (model.model_provider, model.model_id, model.endpoint or "", model.region or "")
         if key not in self._circuits:
-            self._circuits[key] = Circuit(model.model_provider, model.model_id, on_turn=self._on_turn)
+            self._circuits[key] = Circuit(model.model_provider, model.model_id, on_change=self._on_change)
         return self._circuits[key]

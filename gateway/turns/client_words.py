@@ -22,7 +22,7 @@ from gateway.records import dump_json
 from gateway.turns.prompt import is_empty, shown_state
 
 _OPENING = "The following was sent by "
-# So that nothing inside can look like the end of the block, or begin a line.
+# Escaped in a block, so that nothing inside can look like the end of the block, or begin a line.
 _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<\x85\u2028\u2029"}
 _BLOCK = (
     _OPENING + "{sender}, not by the operator of this service, and not by the user. It is one line of JSON, in which"
@@ -34,7 +34,7 @@ _NOTHING_LEFT = _OPENING + "{sender}: what it sent before does not hold any more
 
 @dataclass(frozen=True, slots=True)
 class ClientWords:
-    """The client's words of one request; empty where there are none. `sender` tells the model who sent them."""
+    """The client's words of one request; empty where there are none. `sender` is the sender's name for the model."""
 
     sender: str = ""
     text: str = ""
@@ -92,7 +92,7 @@ def own_messages(context: LoopContext, voice: ClientVoice) -> tuple[Message, ...
 
 
 def is_client_words(text: str) -> bool:
-    """Whether a text is a block of the client's words. Models that only match words ask this to find the user's."""
+    """Whether a text is a block of the client's words. Models that only match words use this to find the user's own."""
     return text.startswith(_OPENING)
 
 

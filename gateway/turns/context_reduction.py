@@ -30,7 +30,7 @@ from gateway.model_state import history_digest
 
 logger = logging.getLogger(__name__)
 
-# How much of the past is summarised: the model that refused the whole must be able to take it.
+# The share of the past that is summarised: the model that refused the whole must accept this part.
 SUMMARIZED_SHARE = 0.5
 
 _LARGEST_SUMMARY = 1_000_000  # characters

@@ -1,6 +1,6 @@
 """Ends or sums up a run that has used up `max_iteration` without an answer (see agent.Budgets.on_max_iteration).
 
-Below: agent, events, transcript, tool_turn. Above: the loops. A run that does not get there pays nothing for it.
+Below: agent, events, transcript, tool_turn. Above: the loops. A run that stays below the limit pays nothing for it.
 """
 
 from __future__ import annotations
@@ -74,9 +74,11 @@ class Summary:
         return batch
 
     def instead(self, transcript: Transcript, turn_id: str, provider: str, model: str) -> Events:
-        """The events of a response in place of the failed summary: the last thought of the run, if it had any.
+        """The events of a response in place of the failed summary: a sentence about the limit, and the last text of the
+        run, if it had any.
 
-        `turn_id` is the failed response's. This one has an id of its own, because the failed one stays incomplete.
+        `turn_id` is the failed response's. The new response has an id of its own, because the failed one stays
+        incomplete.
         """
         messages = transcript.messages
         thought = _last_text(message for message in messages if message.turn_id != turn_id)

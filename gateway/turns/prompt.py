@@ -18,7 +18,7 @@ _TOO_LARGE = "too large to be shown here ({size:,} characters of JSON)"
 
 
 def system_text(context: LoopContext, instruction: str = "") -> str:
-    """The system prompt of one model call; empty where there is nothing to say. `instruction` goes last.
+    """The system prompt of one model call; empty if it has no parts. `instruction` goes last.
 
     The application's context and state are in it if the agent allows that (see agent.ClientInstructions).
     """
@@ -29,7 +29,7 @@ def system_text(context: LoopContext, instruction: str = "") -> str:
 
 
 def is_empty(state: JsonValue) -> bool:
-    """Whether a shared state says nothing."""
+    """Whether a shared state has no content."""
     return state is None or state == {} or state == [] or state == ""
 
 

@@ -87,7 +87,7 @@ def _touches_prototypes(patch: list[dict[str, str]]) -> bool:
 def _canonical(value: JsonValue) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # half characters, integers beyond 64 bits
+    except TypeError:  # lone surrogates, integers beyond 64 bits
         return dump_json(value)
 
 

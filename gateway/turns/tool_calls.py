@@ -1,7 +1,7 @@
 """Parses the arguments that a model wrote as JSON text, and checks them against the tool's schema.
 
-Below: messages, errors. Above: the loop, and the checks of arguments that a person edited. A ToolError says what is
-wrong, for the model to read.
+Below: messages, errors. Above: the loop, and the checks of arguments that a person edited. A ToolError describes the
+problem for the model.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN_CHARACTERS = 300
 
 # How much one check may do on the event loop: 20 ms and 20 MB at most (`make benchmark` shows it).
 _MOST_CHECKS = 300_000  # places in the schema times values
-# Bytes copied to describe what is wrong: each failing place copies its value.
+# Bytes copied to describe a problem: each failing place copies its value.
 _MOST_DESCRIBED = 100_000
 _DESCRIPTION_BYTES = 64  # the cost of a place besides its value
 _TEXT_BYTES = 64  # of text, which a pattern reads in the time of one check
@@ -154,7 +154,7 @@ class ArgumentChecks:
         return arguments
 
     def problem(self, spec: ToolSpec, arguments: JsonObject, *, checked: bool = True) -> str | None:
-        """What is wrong with the arguments, in one sentence; None if they fit the schema.
+        """The problem with the arguments, in one sentence; None if they fit the schema.
 
         Arguments that are too large to check are wrong too, unless `checked` is False.
         """
@@ -191,7 +191,7 @@ def _levels(arguments: JsonObject) -> int:
 
 
 def argument_problem(spec: ToolSpec, arguments: JsonObject) -> str | None:
-    """What is wrong with arguments for the tool `spec`, for a person to read; None if they fit its schema."""
+    """The problem with arguments for the tool `spec`, for a person to read; None if they fit its schema."""
     return ArgumentChecks().problem(spec, arguments)
 
 
@@ -215,7 +215,7 @@ def canonical_call(name: str, arguments: JsonObject) -> bytes:
 
 
 def schema_problem(schema: JsonObject) -> str | None:
-    """Why arguments cannot be checked against a tool's schema; None if they can."""
+    """The reason why arguments cannot be checked against a tool's schema; None if they can."""
     compiled = _compile(schema)
     return compiled if isinstance(compiled, str) else None
 

@@ -103,7 +103,9 @@ class ToolExecutions:
         self._results.append(known)
 
     async def take(self) -> list[ToolResult]:
-        """Wait for a result or an announcement; gives all results that are next in call order."""
+        """Wait for the next result in call order, or for an announcement; returns the results that are ready, up to the
+        first that is not.
+        """
         if self._results:
             await self.announcements.wait_beside(self._results[0])
         return self._take_ready()
@@ -114,8 +116,8 @@ class ToolExecutions:
         return not self._results
 
     def give_up(self, message: str) -> list[ToolResult]:
-        """Stop everything. Gives the results there are, in call order, and errors with `message` for all other
-        calls.
+        """Stop all calls. Returns the results that are ready, and errors with `message` for all other calls, in call
+        order.
         """
         unfinished = [*self._running.values(), *self._waiting]
         self._waiting.clear()
@@ -161,7 +163,7 @@ class ToolExecutions:
 
     def _task_done(self, execution: _Execution, task: asyncio.Task[ToolResult]) -> None:
         self._tasks.discard(task)
-        if execution.result.done():  # timed out or given up before
+        if execution.result.done():  # the call timed out, or was given up, before
             return
         if task.cancelled():
             self._settle(execution, error_result(execution.call, f"The tool {execution.call.name!r} was cancelled."))

@@ -35,7 +35,7 @@ class ExposedTool:
 
 
 def note_failure(tool: Tool, context: ToolContext, error: BaseException) -> str:
-    """Log the exception; gives the text to show."""
+    """Log the exception; returns the text to show."""
     name = tool.spec.name
     fields = {
         "tool": name,

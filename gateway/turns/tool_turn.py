@@ -41,8 +41,8 @@ _OTHERS_APPROVE: JsonObject = {"agui_gateway": {"approvers": "keys"}}
 
 @dataclass(slots=True)
 class _Repeat:
-    """How often in a row a call had the same result; `refused_in` is the number of the response in which it was first
-    refused.
+    """How often in a row a call had the same result; `refused_in` is the number of the model's response in which the
+    call was first refused.
     """
 
     result: ToolResult | None = None

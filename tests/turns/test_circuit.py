@@ -63,7 +63,7 @@ class Chain:
         self.models = {name: Named(name, self.asked) for name in names}
         self.circuits = {
             name: Circuit(
-                "p", name, on_turn=lambda _, model, turn: self.turns.append((model, turn)), jitter=lambda: jitter
+                "p", name, on_change=lambda _, model, turn: self.turns.append((model, turn)), jitter=lambda: jitter
             )
             for name in names
         }
