@@ -1,4 +1,4 @@
-"""Claude by Anthropic's own Messages API, and whatever speaks it.
+"""Claude by Anthropic's own Messages API, and other servers of that API.
 
 Source: https://docs.claude.com/en/api/messages (anthropic-version 2023-06-01). The request's writer and the answer's
 reader are in `anthropic/`.
@@ -31,7 +31,7 @@ API_KEY = "anthropic_api_key"
 
 
 class AnthropicModel:
-    """One Claude."""
+    """One Claude model."""
 
     provider = PROVIDER_NAME
 
@@ -56,7 +56,7 @@ class AnthropicModel:
         )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
-        """As the contract says."""
+        """As model.Model says."""
         reader = RepeatedEventsReader(MessageReader(request, self.model_id), LIKENESS)
         return read_answer(self._environment, partial(self._call, request), self._timeouts, reader)
 
@@ -72,7 +72,7 @@ class AnthropicModel:
 
 
 def open_anthropic_messages(settings: ModelSettings, environment: ModelEnvironment) -> AnthropicModel:
-    """Raises ConfigurationError where the endpoint is not a URL, or the key is missing or cannot be sent."""
+    """A model. Raises ConfigurationError if the endpoint is not a URL, or the key is missing or cannot be sent."""
     return AnthropicModel(settings, environment)
 
 

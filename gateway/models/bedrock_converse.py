@@ -39,7 +39,7 @@ EVENT_STREAM = "application/vnd.amazon.eventstream"
 
 
 class BedrockConverseModel:
-    """One Bedrock model in one region, or behind one private endpoint."""
+    """One Bedrock model in one region, or at one private endpoint."""
 
     provider = PROVIDER_NAME
 
@@ -67,7 +67,7 @@ class BedrockConverseModel:
         )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
-        """As the contract says. One HTTP request; retrying is the loop's business."""
+        """As model.Model says. It makes one HTTP request; the loop retries."""
         inline = replace(request, messages=await self._media.inline(request.messages))
         try:
             asked = converse_request(inline, self.model_id, self._family)
@@ -97,7 +97,7 @@ class BedrockConverseModel:
         if response.status == 200 and content_type.startswith(EVENT_STREAM):
             return
         body = await response.read(20_000)
-        if response.status < 400:  # a redirect, or a page where the stream should be
+        if response.status < 400:  # a redirect, or a page instead of the stream
             raise protocol_error(f"status {response.status}, {content_type}: {body[:200]!r}")
         name, text = refusal(response.headers, body)
         wait = retry_after_seconds(response.headers, self._environment.clock.now())
@@ -130,7 +130,7 @@ def _public_endpoint(region: str) -> str:
 
 
 def open_bedrock_converse(settings: ModelSettings, environment: ModelEnvironment) -> BedrockConverseModel:
-    """A model. Region and credentials that are not in the settings are looked for at the first call.
+    """A model. Region and credentials that are not in the settings are looked up at the first call.
 
     Raises:
         ConfigurationError: an unknown name among the credentials, half a pair of keys, an endpoint that is no URL, a

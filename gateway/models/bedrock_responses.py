@@ -1,11 +1,11 @@
 """The Responses API of Amazon Bedrock: on `bedrock-runtime` and on `bedrock-mantle`.
 
-`bedrock/responses_hosts.py` knows which of the two hosts serves a model, and under which path; an `endpoint` of AWS
+`bedrock/responses_hosts.py` says which of the two hosts serves a model, and under which path; an `endpoint` of AWS
 decides it, too. Calls are signed for the host's own service, or carry a Bedrock API key. Requests and streams are those
 of every Responses API (`openai/responses_model.py`).
 
 For a `stateful` model the host keeps the conversation too, in its region. `compute_environment` is sent as the field of
-that name; only Mantle knows it. `params` are put into the body last.
+that name; only Mantle accepts it. `params` are put into the body last.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Endpoint:
             host.service, settings.credential, settings.region or named, own_identity=own_identity
         )
         self._base = settings.endpoint.rstrip("/") if settings.endpoint else None
-        # An endpoint with a path says where the model is; all that is left to find out is the region.
+        # An endpoint with a path is the model's address; only the region may be unknown.
         has_path = self._base is not None and urlsplit(self._base).path not in ("", "/")
         self._paths = [""] if has_path else list(paths_of(host, settings.model_id))
 
@@ -85,7 +85,7 @@ class _Endpoint:
 
 
 def open_bedrock_responses(settings: ModelSettings, environment: ModelEnvironment) -> ResponsesModel:
-    """A model. Region and credentials that are not in the settings are looked for at the first call.
+    """A model. Region and credentials that are not in the settings are looked up at the first call.
 
     Raises:
         ConfigurationError: no model_id, an unknown name among the credentials, half a pair of keys, an endpoint that is
@@ -125,7 +125,7 @@ def open_bedrock_responses(settings: ModelSettings, environment: ModelEnvironmen
 
 
 def _holder(settings: ModelSettings, host: Host) -> tuple[str, ...]:
-    """Responses live in an account, in a region, at one of the two hosts."""
+    """The account, the region and the host in which responses are kept."""
     named = (settings.credential.get(name) for name in (BEDROCK_API_KEY, "access_key"))
     own = next((secret.reveal() for secret in named if secret), "")
     region = settings.region or region_in(settings.model_id, settings.endpoint) or ""

@@ -29,7 +29,7 @@ _READ_CHARACTERS = 2_000  # of the user's words; matching more would only take t
 
 
 class DemoModel:
-    """One demo model. Everything it says follows from the request."""
+    """One demo model. The request alone decides its answer."""
 
     provider = NAME
     capabilities = ModelCapabilities(
@@ -79,7 +79,7 @@ class DemoModel:
 
 
 def _situation(request: ModelRequest) -> Situation:
-    """What the request says of the user's last message and of what was called since."""
+    """The user's last message in the request, and the calls since."""
     words, media = "", 0
     calls: dict[str, ToolCall] = {}
     answered: list[Answered] = []

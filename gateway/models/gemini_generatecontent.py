@@ -37,7 +37,7 @@ _LARGEST_MEDIUM = 14_000_000
 
 
 class GeminiModel:
-    """One Gemini."""
+    """One Gemini model."""
 
     provider = PROVIDER_NAME
 
@@ -69,7 +69,7 @@ class GeminiModel:
         self._timeouts = StreamTimeouts.of_model(settings.timeouts)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
-        """As the contract says."""
+        """As model.Model says."""
         reader = RepeatedEventsReader(GenerateContentReader(request, self.model_id), LIKENESS)
         return read_answer(self._environment, partial(self._call, request), self._timeouts, reader)
 
@@ -83,7 +83,7 @@ class GeminiModel:
 
 
 def open_gemini(settings: ModelSettings, environment: ModelEnvironment) -> GeminiModel:
-    """Raises ConfigurationError where the endpoint is not a URL, or the key is missing or cannot be sent."""
+    """A model. Raises ConfigurationError if the endpoint is not a URL, or the key is missing or cannot be sent."""
     return GeminiModel(settings, environment)
 
 

@@ -1,7 +1,7 @@
 """Chat completions: OpenAI, and everything that calls itself compatible (Ollama, vLLM, OpenRouter, LiteLLM, ...).
 
 Source: https://platform.openai.com/docs/api-reference/chat (API version 1). The request's writer, the answer's reader
-and what differs between servers are in `openai/`.
+and the differences between servers are in `openai/`.
 
 `model_parameters` are sent as the operator wrote them and win over the gateway's own fields: `max_completion_tokens`
 for OpenAI's reasoning models, `max_tokens` for most other servers. A parameter that is null removes the field
@@ -31,7 +31,7 @@ API_KEY = "openai_api_key"
 
 
 class ChatCompletionsModel:
-    """One model behind one endpoint."""
+    """One model at one endpoint."""
 
     provider = PROVIDER_NAME
 
@@ -57,7 +57,7 @@ class ChatCompletionsModel:
         )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Events]:
-        """As the contract says."""
+        """As model.Model says."""
         reader = RepeatedEventsReader(ChatCompletionReader(request, self.model_id), LIKENESS)
         return read_answer(self._environment, partial(self._call, request), self._timeouts, reader)
 
@@ -70,7 +70,7 @@ class ChatCompletionsModel:
 
 
 def open_chat_completions(settings: ModelSettings, environment: ModelEnvironment) -> ChatCompletionsModel:
-    """Raises ConfigurationError where the endpoint is not a URL, or the key is missing or cannot be sent."""
+    """A model. Raises ConfigurationError if the endpoint is not a URL, or the key is missing or cannot be sent."""
     return ChatCompletionsModel(settings, environment)
 
 

@@ -2,8 +2,8 @@
 
 Source: https://platform.openai.com/docs/api-reference/responses (API version 1). The gateway keeps the conversation and
 sends all of it with each request (`store: false`). For a `stateful` model the server keeps it too, and each request
-sends only what is new. `openai/responses_request.py` writes what is sent, `openai/responses_reader.py` reads the
-stream; what differs between servers is data in `openai/responses.py`.
+sends only the new messages. `openai/responses_request.py` writes requests, `openai/responses_reader.py` reads the
+stream; the differences between servers are data in `openai/responses.py`.
 
 `model_parameters` are sent as the operator wrote them and win over the gateway's own fields; a null removes a field.
 Only `tools` and `include` are joined with the gateway's. `params` are put into the body last, exactly as they are.
@@ -47,7 +47,7 @@ class _Endpoint:
 
 
 def open_responses(settings: ModelSettings, environment: ModelEnvironment) -> ResponsesModel:
-    """Raises ConfigurationError where the endpoint is not a URL, or the key is missing or cannot be sent."""
+    """A model. Raises ConfigurationError if the endpoint is not a URL, or the key is missing or cannot be sent."""
     endpoint = _Endpoint(settings)
     profile = profile_of(urlsplit(endpoint.url).hostname or "", settings.model_id)
     if not profile.samplers and (refused := {"temperature", "top_p"} & set(settings.model_parameters)):

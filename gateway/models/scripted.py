@@ -10,15 +10,15 @@ The script stands in the agent's `model_parameters`:
       rules:                            # tried first, in order
         - when: {last_user_contains: refund}      # also: after_tool, system_contains, turn, tool_choice
           response: [{text: "No refunds."}, {stop: refusal}]
-      switch_every_delta: true          # each delta is a batch of its own, behind a switch to the other tasks
+      switch_every_delta: true # each delta is a batch of its own, after a switch to the other tasks
 
-A step is one of `text` (with `refusal: true` where it says no), `reasoning` (with `signature`), `tool` (with
-`arguments`: an object or raw text; `id`), `medium` (base64; with `media_type`), `retract` (what was said is taken back,
-and this stands in its place), `usage`, `stop` (with `raw`), `delay_seconds`, `hang`, `error` (a ModelErrorKind; with
-`message`, `retry_after_seconds`, and `times` to fail only so many requests), `crash` (an error that nobody expects) and
-`raw_event`. `chunk_characters`, `repeat` and `delta_seconds` say how text and arguments are streamed; the first and the
-last also for the whole script.
-`{{user}}` and `{{result}}` in a text stand for the last user message and the last tool result.
+A step is one of `text` (with `refusal: true` for a refusal), `reasoning` (with `signature`), `tool` (with `arguments`:
+an object or raw text; `id`), `medium` (base64; with `media_type`), `retract` (all output of the response so far is
+taken back, and this text replaces it), `usage`, `stop` (with `raw`), `delay_seconds`, `hang`, `error` (a
+ModelErrorKind; with `message`, `retry_after_seconds`, and `times` to fail only so many requests), `crash` (an
+unexpected error) and `raw_event`. `chunk_characters`, `repeat` and `delta_seconds` say how text and arguments are
+streamed; the first and the last also for the whole script. `{{user}}` and `{{result}}` in a text stand for the last
+user message and the last tool result.
 
 The request alone decides which response is played. Only the count of `times` is kept between requests.
 """
@@ -60,7 +60,7 @@ class _Part(BaseModel):
 
 
 class UsageStep(_Part):
-    """As events.Usage; None where the provider would not say."""
+    """As events.Usage; None: not reported."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -70,7 +70,7 @@ class UsageStep(_Part):
 
 
 class Step(_Part):
-    """One thing the model does. Exactly one of the kinds is given."""
+    """One step of a script. Exactly one of the kinds is given."""
 
     text: str | None = None
     refusal: bool = False
@@ -126,7 +126,7 @@ class Rule(_Part):
 
 
 class Script(_Part):
-    """What the model plays, as it stands in `model_parameters`."""
+    """A script, in the form of `model_parameters`."""
 
     responses: tuple[tuple[Step, ...], ...] = ()
     rules: tuple[Rule, ...] = ()
@@ -137,7 +137,7 @@ class Script(_Part):
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """What a script may ask about a request."""
+    """The facts about a request that rules and texts use."""
 
     turn: int
     user: str
@@ -155,7 +155,7 @@ class ScriptedModel:
         audio_input=True,
         video_input=True,
         document_input=True,
-        # It takes whatever is asked of it, and plays its script.
+        # It accepts every option, and plays its script.
         options=AnswerOptions(
             frozenset(OPTION_NAMES), frozenset({"json_object", "json_schema"}), frozenset({"one", "any"})
         ),
@@ -202,7 +202,7 @@ class ScriptedModel:
             elif "raw_event" in step.model_fields_set:
                 builder.raw(step.raw_event)
             else:
-                if events := builder.take():  # what was said before the pause or the failure is seen before it
+                if events := builder.take():  # output before a pause or a failure is sent before it
                     yield events
                 await self._happen(step)
         builder.finish(stop.stop or StopReason.END_TURN if stop else StopReason.END_TURN, stop.raw if stop else None)
@@ -254,7 +254,7 @@ def _feed(
         return builder.tool_arguments, _chunks(arguments, size, step.repeat)
     if step.text is not None:
         text = step.text.replace("{{user}}", scene.user).replace("{{result}}", scene.result)
-        say = partial(builder.text, refusal=True) if step.refusal else builder.text  # the second by the hundred
+        say = partial(builder.text, refusal=True) if step.refusal else builder.text  # a partial costs time
         return say, _chunks(text, size, step.repeat)
     return builder.reasoning, _chunks(step.reasoning or "", size, step.repeat)
 
@@ -265,11 +265,11 @@ def _chunks(text: str, size: int | None, repeat: int) -> Iterable[str]:
 
 
 def _scene(messages: Sequence[Message]) -> _Scene:
-    """Where the conversation stands: how many answers there are since the user's last message, and which tools ran."""
+    """The state of the conversation: how many answers there are since the user's last message, and which tools ran."""
     names: dict[str, str] = {}
     answered: set[str] = set()
     turn, result = 0, ""
-    # Results stand right behind their calls: nothing before the question counts.
+    # Results come right after their calls: nothing before the user's message counts.
     start = next((place for place in reversed(range(len(messages))) if messages[place].role == "user"), None)
     asked = None if start is None else messages[start]
     for message in messages[start:]:
@@ -297,7 +297,7 @@ def parse_script(parameters: JsonObject) -> Script:
     """The script in an agent's `model_parameters`.
 
     Raises:
-        ConfigurationError: it is none; the message says where.
+        ConfigurationError: it is not a script; the message says which field is wrong.
     """
     try:
         return Script.model_validate(parameters)

@@ -8,7 +8,7 @@
         name: weather
         parameters: {url: "https://weather.example/mcp", headers: {Authorization: "Bearer ${env:WEATHER_KEY}"}}
 
-While a server is down, the agent works without its tools, and the server is tried again. What a server says of its
+While a server is down, the agent works without its tools, and the server is tried again. A server's description of its
 tools is trusted as little as possible: names are changed to what model providers accept, and descriptions and schemas
 are bounded and cleaned of invisible characters. A later change of a server's tools is logged; with `changes: refuse` it
 has no effect.
@@ -62,7 +62,7 @@ class McpServerParameters(ToolParameters):
     """A program; found by PATH, or relative to the configuration file. Never a line for a shell."""
     args: tuple[InstanceOf[str], ...] = ()
     env: dict[str, InstanceOf[str]] = Field(default_factory=dict)
-    """Added to an environment that has only the likes of PATH and HOME: no secret of the gateway's gets there."""
+    """Added to an environment that has only variables such as PATH and HOME, and no secret of the gateway."""
     url: InstanceOf[str] | None = None
     headers: dict[str, InstanceOf[str]] = Field(default_factory=dict)
     include: tuple[str, ...] = ("*",)
@@ -71,15 +71,16 @@ class McpServerParameters(ToolParameters):
     prefix: str = Field(default="", pattern=r"^[A-Za-z0-9_-]{0,40}$")
     """Put before every tool's name, so that two servers may have tools of one name."""
     changes: Literal["accept", "refuse"] = "accept"
-    """`refuse`: tools that are new or not as they were when the server was first seen are left out until a restart."""
+    """`refuse`: tools that are new, or have changed since the server's first connection, are left out until a restart.
+    """
     max_tools: int = Field(default=128, gt=0)
     max_description_characters: int = Field(default=4_000, gt=0)
     max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
     connect_timeout_seconds: float = Field(default=30.0, gt=0)
     first_wait_seconds: float = Field(default=2.0, ge=0)
-    """How long a run waits for a server that was never connected yet; after that it goes on without its tools."""
+    """How long a run waits for a server's first connection; after that the run goes on without the server's tools."""
     check_seconds: float = Field(default=60.0, gt=0)
-    """After how much silence the server is asked for its tools, to see that it is there."""
+    """After so much silence the server is asked for its tools, to check that it still responds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +110,18 @@ class McpToolbox:
     connection: McpConnection
     parameters: McpServerParameters
     label: str = ""
-    """The server's name for clients, without anything that only the operator should know."""
+    """The server's name for clients; it reveals nothing that only the operator should know."""
     needs_approval: bool = False
-    """A person approves each call: its arguments have to be checked before."""
+    """A person approves each call: so its arguments have to be checked before."""
     _first: dict[str, types.Tool] | None = None  # as the server first listed them
     _listed: tuple[types.Tool, ...] = ()  # the list that `_tools` and `_left_out` were made from
     _tools: tuple[Tool, ...] = ()
     _left_out: list[str] = field(default_factory=list)
 
     async def tools(self) -> tuple[Tool, ...]:
-        """The tools that are known now. Only the first attempt to connect is waited for, and not for long."""
+        """The server's tools at present. Only the first attempt to connect is awaited, for at most
+        `first_wait_seconds`.
+        """
         self.connection.start()
         if not self.connection.tried:
             await self.connection.settled(self.parameters.first_wait_seconds)

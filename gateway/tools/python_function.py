@@ -6,7 +6,7 @@
 The model sees the function's name, its docstring and a JSON Schema made of its annotations. A parameter annotated with
 `gateway.tool.ToolContext` is hidden from the model: the gateway passes the call's context and the thread's state in it.
 Coroutine functions run on the event loop, so they must not block. All other functions run in threads. A function that
-fails raises `gateway.tool.ToolError` with what the model and the user may read; see tool_failures.
+fails raises `gateway.tool.ToolError` with a text that the model and the user may read; see tool_failures.
 
 **Where modules are found.** While the module is imported, the directory of the configuration file is the first of the
 import path. Afterwards the path is restored, so that no file there can shadow a module that is imported later.
@@ -83,7 +83,8 @@ class PythonTool:
 
 
 class _Threads:
-    """At most `size` daemon threads at a time for which somebody waits, and MOST_TIMES as many with those that hang.
+    """At most `size` daemon threads at a time whose results somebody awaits. Together with threads that hang, there may
+    be MOST_TIMES as many.
 
     This is not an executor: the interpreter waits for an executor's threads when it ends, and one function that hangs
     would keep the process from ending.
@@ -218,7 +219,7 @@ def _in_front_of_the_path(directory: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.path.remove(entry)  # the first of them, which is ours
+        sys.path.remove(entry)  # the first entry of this name, which is ours
 
 
 def _make_way(top: str, directory: Path) -> None:

@@ -122,7 +122,7 @@ def _lines(answer: JsonObject) -> Iterator[str]:
         if isinstance(hit, dict):
             kept = {key: hit[key] for key in ("_index", "_source", "_id", "_score") if key in hit}
             yield json_text(kept) + "\n"
-    if "aggregations" in answer:  # ml-commons' tool keeps these to itself, and the model asks in vain
+    if "aggregations" in answer:  # ml-commons' tool leaves these out, so the model asks for them in vain
         yield json_text({"aggregations": answer["aggregations"]}) + "\n"
 
 
