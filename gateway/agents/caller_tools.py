@@ -33,7 +33,7 @@ _INVALID: Final = "Invalid parameters for tool: {}. "
 
 @dataclass(frozen=True, slots=True)
 class ToolDescription:
-    """A kind of tools. `input_schema` is None where its tools are those of a server."""
+    """A kind of tools. `input_schema` is None for the tools of a server, which have schemas of their own."""
 
     type: str
     description: str

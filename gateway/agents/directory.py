@@ -38,8 +38,8 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         self._agents = _by_id(agents)
         self.default = ""  # the agent for requests that name none; empty: nobody chose one
         self.stored: StoredAgents | None = None  # set once the store is open
-        self.caller_tools: CallerTools | None = None  # and what it needs, too
-        self._loaded: dict[str, Loaded] = {}  # the open ones, the one that was used last at the end
+        self.caller_tools: CallerTools | None = None  # set once the tools' resources are open
+        self._loaded: dict[str, Loaded] = {}  # the open agents of callers, the last used at the end
         self._most_loaded = most_stored_open
         self._loading: dict[str, object] = {}  # by agent; removed once its first load is over, or the agent was written
         self._holders: dict[OpenAgent, int] = {}  # the number of holders of each held agent
@@ -66,8 +66,8 @@ class AgentDirectory(Mapping[str, OpenAgent]):
         return agent
 
     def as_it_is_now(self, agent: OpenAgent) -> OpenAgent:
-        """The agent that is configured under the same id now: a reload may have replaced it. A stored agent is given
-        back.
+        """The agent that is configured under the same id now: a reload may have replaced it. A stored agent is returned
+        unchanged.
 
         Raises:
             NotFoundError: it is not configured any more.
@@ -135,7 +135,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             yield agent
 
     async def put(self, owner: str, agent_id: str, body: JsonObject, *, public: bool = False) -> bool:
-        """Store an owner's agent; gives whether it is new. Runs that go on keep the one that they began with.
+        """Store an owner's agent; returns whether it is new. Runs under way keep the agent that they began with.
 
         Raises:
             ConflictError: code `id_taken`: the configuration or another owner has an agent of that id.
@@ -146,7 +146,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             return await stored.put(owner, agent_id, AgentToStore(body, public=public))
 
     async def create(self, owner: str, agent_id: str, agent: AgentToStore) -> None:
-        """Store a new agent. Raises as `put`; `id_taken` also for the owner's own."""
+        """Store a new agent. Raises as `put`; `id_taken` also if the owner has an agent of that id."""
         async with self._writing(agent_id) as stored:
             await stored.create(owner, agent_id, agent)
 
@@ -201,7 +201,9 @@ class AgentDirectory(Mapping[str, OpenAgent]):
                 )
 
     def replace(self, agents: Iterable[OpenAgent], default: str | None = None) -> None:
-        """Use these agents from now on. Earlier ones that are not among them are retired. `default` is one of them."""
+        """Use these agents from now on. Earlier agents that are not among them are retired. `default` is the id of one
+        of these agents.
+        """
         before = self._agents
         self._agents, self.default = _by_id(agents), default or ""
         stay = set(self._agents.values())
@@ -220,7 +222,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             await asyncio.wait(self._closing)
 
     async def _use(self, owner: str, agent_id: str) -> OpenAgent:
-        """A stored agent, opened. It is not held: nothing may be awaited until it is."""
+        """A stored agent, opened. It is not held yet: the caller must hold it before the next `await`."""
         stored = self._stored(agent_id)
         while (loaded := self._loaded.pop(agent_id, None)) is None:
             loading = self._loading.setdefault(agent_id, object())
@@ -250,7 +252,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             self._release(agent)
 
     def _close_unused(self, wanted: OpenAgent) -> None:
-        """Close agents that were not used for longest, where more are open than may be."""
+        """If more stored agents are open than may be, close those that were used longest ago."""
         surplus = len(self._loaded) - self._most_loaded
         if surplus <= 0:
             return

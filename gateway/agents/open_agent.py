@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllowedModel:
-    """A model that a run may have in place of its agent's own. `circuit` as in Fallback, `fits` as in OpenAgent."""
+    """A model that a run may use in place of its agent's own. `circuit` as in Fallback, `fits` as in OpenAgent."""
 
     model: Model
     circuit: Circuit | None = None
@@ -38,8 +38,8 @@ class OpenAgent:
     of its `allow_models` by id.
 
     `fits` remembers how threads that were too long for the model were shortened; `clashes` are names of tools that
-    occur twice, which are logged once. `owner` made it, where a caller did; None: it is configured. `about` is the data
-    that the protocol which made it keeps beside the definition.
+    occur twice, which are logged once. `owner` is the caller who made it; None: it is configured. `about` is further
+    data of the protocol by which it was made.
     """
 
     definition: AgentDefinition
@@ -55,12 +55,12 @@ class OpenAgent:
 
     @property
     def models(self) -> Sequence[Model]:
-        """Its own model and those that a run may have in its place."""
+        """Its own model, and the models that a run may use in its place."""
         return (self.model, *(other.model for other in self.allowed.values()))
 
     def collection_of(self, owner: str) -> str:
-        """The collection of the owner's threads that it works on (store.Thread); empty: none. The one in `about` is
-        only for the agent's own owner, not for other callers of a public agent.
+        """The collection that the owner's threads with this agent are in (store.Thread); empty: none. A collection in
+        `about` is only for the agent's own owner, not for other callers of a public agent.
         """
         name = self.about.get("collection")
         return name if isinstance(name, str) and self.owner in (None, owner) else ""
@@ -92,11 +92,11 @@ class OpenAgent:
             logger.warning("two tools of one name: the first is used", extra=extra)
 
     def problems(self) -> list[str]:
-        """Why tools are missing at present."""
+        """The reasons why tools are missing at present."""
         return [problem for _, toolbox in self.toolboxes if (problem := toolbox.problem()) is not None]
 
     def warn_of_ignored(self) -> None:
-        """Log once which settings have no effect: options that the model does not know, and limits of a conversation
+        """Log once the settings that have no effect: options that the model does not have, and limits of a conversation
         whose length its server handles itself.
         """
         known = self.model.capabilities.options.names

@@ -3,7 +3,7 @@
 Below: documents, open_agent. Above: the directory, which keeps those that are open.
 
 A document has three parts. `definition` is the agent as in the configuration file, with its credentials sealed. `about`
-is the data that the protocol which made it keeps beside that. All other members may be shown and searched.
+is further data of the protocol by which it was made. All other members may be shown and searched.
 """
 
 from __future__ import annotations
@@ -58,14 +58,15 @@ AGENTS = DocumentKind(
 MAX_VALUES: Final = 10_000
 """How many values an agent may have, members and items of all levels together: checking them takes up to 0.1 s."""
 
-_TRIES: Final = 20  # of an update that others overtake
+_TRIES: Final = 20  # of an update, as long as others change the agent meanwhile
 
 
 @dataclass(frozen=True, slots=True)
 class AgentToStore:
     """An agent as it is to be stored. `definition` has the fields of one in the configuration file.
 
-    `shown`: the members that may be shown and searched; None: those that the definition gives. `about`: see OpenAgent.
+    `shown`: the members that may be shown and searched; None: they are made from the definition. `about`: see
+    OpenAgent.
     """
 
     definition: JsonObject
@@ -112,7 +113,7 @@ class Loaded:
 class StoredAgents:
     """The agents of the store.
 
-    `read` makes a definition of an agent in a request's form, and raises InvalidRequestError for one that cannot be
+    `read` makes a definition from an agent in a request's form, and raises InvalidRequestError if the agent cannot be
     used; `open_agent` opens it for its owner.
     """
 
@@ -157,7 +158,7 @@ class StoredAgents:
         return Loaded(found.owner, found.public, replace(agent, about=body[ABOUT]))
 
     async def put(self, owner: str, agent_id: str, agent: AgentToStore) -> bool:
-        """Create the owner's agent, or replace it; gives whether it is new.
+        """Create the owner's agent, or replace it; returns whether it is new.
 
         Raises:
             InvalidRequestError: it has wrong fields.
@@ -170,7 +171,7 @@ class StoredAgents:
         return before is None or before.owner != owner
 
     async def create(self, owner: str, agent_id: str, agent: AgentToStore) -> None:
-        """Create an agent of the owner's.
+        """Create an agent for the owner.
 
         Raises:
             InvalidRequestError: it has wrong fields.
@@ -179,7 +180,7 @@ class StoredAgents:
         await self._write(owner, agent_id, agent, self._read(agent_id, agent.definition), None, if_version=0)
 
     async def update(self, owner: str, agent_id: str, change: Callable[[Document], AgentToStore]) -> int:
-        """Replace the owner's agent by the result of `change`, which gets the current one with its credentials; gives
+        """Replace the owner's agent by the result of `change`, which gets the current one with its credentials; returns
         the new version. `change` is called again if somebody else changed the agent meanwhile.
 
         Raises:
@@ -225,7 +226,7 @@ class StoredAgents:
         )
 
     async def document(self, owner: str, agent_id: str) -> Document | None:
-        """The agent's document without what is sealed, if it is the owner's or public."""
+        """The agent's document without its sealed members, if it is the owner's or public."""
         return await self._documents.get(AGENTS, agent_id, owner)
 
     async def delete(self, owner: str, agent_id: str) -> bool:
@@ -237,8 +238,8 @@ class StoredAgents:
         return await self._documents.owner_of(AGENTS, agent_id)
 
     async def page(self, owner: str, *, after: str, limit: int) -> tuple[list[StoredAgent], bool]:
-        """Agents that the owner may see, in the order of their ids, from the one after `after`; and whether there are
-        more.
+        """The agents that the owner may see whose ids come after `after`, in the order of their ids; and whether there
+        are more.
         """
         found = await self._documents.page(AGENTS, owner, after=after, limit=limit + 1)
         return [_listed(document, owner) for document in found[:limit]], len(found) > limit

@@ -23,7 +23,7 @@ from gateway.messages import Message, TextBlock, ToolCall
 
 Messages = tuple[Message, ...]
 
-# How many of the last parts are dropped at most until the remaining ones fit.
+# The most parts that are dropped from the end until the remaining ones fit.
 _MOST_FORGOTTEN = 4
 _MOST_PARTS = 64
 
@@ -119,7 +119,7 @@ class HistoryCache:
 
     def view(self, messages: Messages, waiting: Collection[str] = ()) -> tuple[Messages, SettledView | None]:
         """As `history.model_view`, and its settled part: None if there is none."""
-        if waiting:  # the results that it shows for these calls will change
+        if waiting:  # the view's results for these calls will change
             return model_view(messages, waiting), None
         seen = self._view
         if messages[: len(seen.messages)] != seen.messages:
@@ -351,7 +351,7 @@ class _View:
         return calls.isdisjoint(self._calls) and turns.isdisjoint(self._turns)
 
 
-# Nothing is added to these.
+# Shared empty values, to which nothing is added.
 _NOTHING_MERGED = _Merged()
 _NOTHING_SEEN = _View()
 

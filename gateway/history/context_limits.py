@@ -23,7 +23,7 @@ BYTES_PER_TOKEN = 3.5
 TOKENS_PER_MEDIUM = 1_500
 TOKENS_PER_MESSAGE = 4
 
-# How many characters of a cut tool result stay, and how many it must have beyond that to be cut.
+# How many characters of a cut tool result stay, and by how many more a result must exceed that to be cut.
 TRIMMED_RESULT_CHARACTERS = 800
 _LEAST_GAIN = 200
 
@@ -32,9 +32,10 @@ MOST_REMEMBERED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class HistoryLimits:
-    """How much of a thread a model gets. None: all of it. Tokens are estimated.
+    """The limits of a thread's messages for a model. None: no limit. Tokens are estimated.
 
-    `max_earlier`: how many messages before the last question, without those of the loop itself.
+    `max_earlier`: how many messages before the last question (the user's last messages in a row), without those of the
+    current run.
     """
 
     max_messages: int | None = None
@@ -46,7 +47,7 @@ NO_LIMITS = HistoryLimits()
 
 
 def estimated_tokens(message: Message) -> int:
-    """About how many tokens the message costs; expect an error of a fifth."""
+    """The estimated tokens of the message; expect an error of a fifth."""
     return TOKENS_PER_MESSAGE + sum(map(_block_tokens, message.content))
 
 
@@ -144,7 +145,7 @@ def _groups(view: Sequence[Message]) -> list[list[Message]]:
 
 
 def _with_earlier(view: Sequence[Message], most: int) -> Sequence[Message]:
-    """The last question and what follows it, after at most so many earlier messages."""
+    """The last question and all messages after it, with at most `most` messages before it."""
     groups = _groups(view)
     users = [place for place, group in enumerate(groups) if group[0].role == "user"]
     begin = users[-1] if users else 0
@@ -166,7 +167,7 @@ def _stays(group: Sequence[Message]) -> bool:
 
 
 def _begun_by_user(groups: Sequence[Sequence[Message]], kept: list[bool]) -> tuple[Message, ...]:
-    """Drop answers at the front whose question is gone, if a user's message follows."""
+    """The kept messages, without answers at the front whose question is gone, if a user's message follows."""
     users = [place for place, group in enumerate(groups) if kept[place] and group[0].role == "user"]
     for place in range(users[0] if users else 0):
         kept[place] = kept[place] and _stays(groups[place])
@@ -248,8 +249,8 @@ def _is_shown(block: ContentBlock) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How a thread was made to fit. `trims`: results were cut. The first `count` messages, which have this digest, were
-    summarised.
+    """The way in which a thread was made to fit. `trims`: results were cut. The first `count` messages, which have this
+    digest, were summarised.
     """
 
     trims: bool = False

@@ -47,9 +47,9 @@ class StaleHistoryError(ConflictError):
 def unseen_messages(stored: Sequence[Message], seen: str | None, sent: Sequence[Message]) -> Unseen | None:
     """The thread's messages after the last one that a client knows, except those that it sent; None if there are none.
 
-    `seen` is that message's id, None if it knows none. If the thread no longer has it, the last message that was sent
-    and is in the thread counts. Media, and reasoning and tool results of the seen answer, are known: `merge_history`
-    keeps them even if the client leaves them out.
+    `seen` is the id of the last message that the client knows, None if it knows none. If the thread no longer has that
+    message, the last sent message that is in the thread takes its place. Media, and reasoning and tool results of the
+    seen answer, count as seen: `merge_history` keeps them even if the client leaves them out.
     """
     place = _place_of(stored, (seen,))
     if place == len(stored) - 1:
@@ -187,7 +187,7 @@ def _answers_one(message: Message, calls: Container[str]) -> bool:
 
 
 def unchanged_prefix(stored: tuple[Message, ...], now: tuple[Message, ...]) -> int:
-    """How many messages at the beginning of both are the same."""
+    """The number of messages at the beginning of both that are the same."""
     count = 0
     for step in _PREFIX_STEPS:
         while count < len(stored) and stored[count : count + step] == now[count : count + step]:
@@ -196,7 +196,7 @@ def unchanged_prefix(stored: tuple[Message, ...], now: tuple[Message, ...]) -> i
 
 
 def _kept_of(turn: Sequence[Message], sent: Container[str]) -> list[Message]:
-    """The messages that stay of an answer with several messages, of which the client sent some."""
+    """The messages of an answer that stay when the client sent only some of them."""
     kept = [message for message in turn if message.id in sent]
     said = [message for message in turn if message.role == "assistant" and not message.is_medium]
     if len(kept) == len(turn) or (said and not any(message.role == "assistant" for message in kept)):

@@ -121,7 +121,7 @@ def _in_own_role(message: Message) -> Message:
 
 @dataclass(slots=True)
 class _Answer:
-    """The messages of one answer, and those of their blocks that a model gets."""
+    """The messages of one answer, and the blocks of these that a model gets."""
 
     messages: list[Message]
     blocks: list[ContentBlock]

@@ -2,7 +2,8 @@
 
 Below: messages. Above: the rooms of protocols whose clients do so. A copy may lack the messages' ids, the calls of
 hidden tools and the reasoning. So a message is recognised by its marks, which every copy has: the words of users and of
-the assistant, and the ids of the calls of the client's tools. A message without marks belongs to those around it.
+the assistant, and the ids of the calls of the client's tools. A message without marks belongs to the messages around
+it.
 """
 
 from __future__ import annotations
@@ -142,8 +143,8 @@ def _splits(of: _Marks, same: int) -> bool:
 
 
 def _end_of_answer(stored: Sequence[Message], last: int, following: int) -> int:
-    """The end of the stored messages that belong to those up to `last`, if the client sent others in place of those
-    from `following` on.
+    """The end of the answer that the stored messages up to `last` belong to, if the client replaced the messages from
+    `following` on.
     """
     if _is_users(stored[following]):
         return following

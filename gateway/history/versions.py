@@ -53,7 +53,7 @@ class Change(NamedTuple):
 class Rewrite:
     """The changes to the stored messages after the first `keep` ones.
 
-    `stays` are in the order of `at`. `hides` are the numbers of those that the version keeps, before the shown ones,
+    `stays` are in the order of `at`. `hides` are the numbers of messages that the version keeps, before the shown ones,
     and no longer shows. `from_message`: the last message that a new version has in common with its parent. `changes`
     are the messages that differ now.
     """
@@ -85,7 +85,7 @@ def history_change(
     shortened: bool = False,
     minted: Collection[str] = frozenset(),
 ) -> HistoryChange:
-    """How the messages `now` differ from the `stored` ones of a version, which may be `shortened`.
+    """The difference between the messages `now` and the `stored` ones of a version, which may be `shortened`.
 
     `minted`: see AgentInput.minted_ids.
     """
@@ -133,8 +133,8 @@ def _changes(stored: Sequence[Message], gone: Sequence[int], now: Sequence[Messa
 def _sorted_out(
     stored: Sequence[Message], gone: Sequence[int], now: Sequence[Message], minted: Collection[str]
 ) -> tuple[Sequence[int], set[int]]:
-    """Two kinds of gone messages, by number: those that the conversation has lost, and those whose words are still
-    there, under the same id with another name or other metadata, or in a message that came without an id.
+    """Two kinds of gone messages, by number: messages that the conversation has lost, and messages whose words are
+    still there, under the same id with another name or other metadata, or in a message that came without an id.
     """
     by_id = {message.id: message for message in now}
     words = Counter(_words(message) for message in now if message.id in minted) if minted else Counter()

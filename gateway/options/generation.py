@@ -1,7 +1,7 @@
-"""How a model is to generate an answer, in no provider's words.
+"""The options of a model's answer, independent of any provider.
 
-Below: messages. Above: agent, model. Each request writer knows where its wire has which of these: the vendors' files
-`options.py`.
+Below: messages. Above: agent, model. Each vendor's room has a file for its own names of these options, such as
+`anthropic/options.py`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ class OneTool:
 
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"] | OneTool
-"""`required`: the answer has to call a tool, whichever."""
+"""`required`: the answer has to call a tool, no matter which."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """The answer's text is JSON: as `schema` says; any object where it is None. `strict`: no key that it does not name.
+    """The answer's text is JSON that fits `schema`; None: any object. `strict`: it has no keys that the schema does not
+    name.
 
-    The other fields are told the model beside a schema.
+    `name` and `description` are sent to the provider with a schema.
     """
 
     schema: JsonObject | None = None
@@ -41,17 +42,17 @@ class JsonFormat:
 
     @property
     def kind(self) -> FormatKind:
-        """Which of the two it is."""
+        """`json_schema` if there is a schema, else `json_object`."""
         return "json_object" if self.schema is None else "json_schema"
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationOptions:
-    """None: nothing is said of it, and the agent's `model_parameters` or the provider decide.
+    """The options of a model's answer. None: not set; the agent's `model_parameters` or the provider decide.
 
-    `temperature` goes from 0 to 2; a wire whose scale ends at 1 is sent 1 at the most. `max_tokens` are those of one
-    answer. `stop`: texts at which an answer ends. `parallel_calls`: whether one answer may hold several tool calls.
-    `reasoning_summary`: the model's thoughts are shown, where its provider shows them only when asked.
+    `temperature` goes from 0 to 2; an API whose scale ends at 1 gets at most 1. `max_tokens` is the limit of one
+    answer. `stop`: texts at which an answer ends. `parallel_calls`: whether one answer may have several tool calls.
+    `reasoning_summary`: ask for a summary of the model's reasoning, for providers that show it only if asked.
     """
 
     temperature: float | None = None
@@ -69,7 +70,7 @@ class GenerationOptions:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The names of those of which something is said."""
+        """The names of the options that are set."""
         return tuple(name for name in OPTION_NAMES if getattr(self, name) is not None)
 
 

@@ -1,7 +1,7 @@
 """The options that a request sets for its one run.
 
-Below: generation. Above: agent, whose `AgentInput` carries it; runs.run_terms makes one of it and the agent's
-definition.
+Below: generation. Above: agent, whose `AgentInput` has these options; runs.run_terms, which combines them with the
+agent's definition.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Lockable: TypeAlias = Literal[
     "detached",
     "on_concurrent_run",
 ]
-"""What an agent's operator can keep callers from setting. `instructions` are ruled by `client_instructions`, and
-`model` by `allow_models`; `system_prompt` is for the agent's owner, who made the agent.
+"""The options that an agent's operator can lock, so that callers cannot set them. `client_instructions` decides about
+`instructions`, and `allow_models` about `model`; `system_prompt` is for the agent's owner, who made the agent.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedLimits:
-    """Of the agent's limits, those that a request may set. None: as the agent has it.
+    """The limits of an agent that a request may set. None: the agent's own limit.
 
-    `max_earlier_messages`: how many messages before the last question the model is shown.
+    `max_earlier_messages`: how many messages before the last question the model sees.
     """
 
     max_iteration: int | None = None
@@ -57,8 +57,8 @@ class RequestedLimits:
 class RunOptions:
     """A request's options. For each that it leaves out, the agent's setting holds.
 
-    `tool_choice` concerns the request's own tools: which of them the first answer has to call, or that none is to be
-    called in the whole run. `instructions` are told the model as a client's system message is. `tools` are the backend
+    `tool_choice` is about the request's own tools: which of them the first answer has to call, or that no answer of the
+    run may call one. `instructions` are shown to the model like a client's system message. `tools` are the backend
     tools that the model may call, by name; None: all. `detached`: the run goes on when nobody watches it. `model`: the
     id of the model that answers in place of the agent's; one that the agent does not allow is ignored. `system_prompt`
     takes the place of the agent's, if it is not empty; the agent's owner alone may set it.
@@ -100,7 +100,7 @@ def _but_for(part: Any, names: frozenset[str]) -> Any:
     return type(part)(**{field.name: getattr(part, field.name) for field in fields(part) if field.name not in names})
 
 
-# --- as JSON, for a run that another process goes on with ------------------------------------------------------------
+# --- as JSON, for a run that another process continues ---------------------------------------------------------------
 
 
 def options_record(options: RunOptions) -> JsonObject:
@@ -111,7 +111,7 @@ def options_record(options: RunOptions) -> JsonObject:
 
 
 def stored_options(record: JsonObject) -> RunOptions:
-    """What `options_record` made a record of."""
+    """The options that `options_record` wrote."""
     stored: dict[str, Any] = {**record}
     generation, choice = {**stored.pop("options")}, stored["tool_choice"]
     if (stop := generation["stop"]) is not None:
