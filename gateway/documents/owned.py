@@ -1,4 +1,4 @@
-"""One owner's documents, for the protocols: of other owners' documents it shows public ones at most.
+"""One owner's documents, for the protocols: of other owners' documents, only lists and searches show the public ones.
 
 Below: document. Above: the protocols' environment, which makes an OwnedDocuments for a caller.
 """

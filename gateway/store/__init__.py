@@ -1,9 +1,9 @@
-"""The contract of stores, a file a subject: what any store promises, without a word of one.
+"""The contract of stores, one file for each subject. They depend on no particular store.
 
-store.py       what a store is, and the `StoreType` part
+store.py       the contract of a whole store, and the `StoreType` part
 threads.py     threads, their messages and versions
 runs.py        runs, their logs, and the approvals that they wait for
-retention.py   how long things stay, and what is due
+retention.py   how long threads and logs stay, and the deletions that are due
 thread_documents.py   the documents that a store makes of messages
 pages.py       pages of lists
 

@@ -15,8 +15,8 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """A part of a list. `next_cursor` is opaque text for the next part, None at the end. `cursors` are those behind
-    each item, for a reader that takes fewer; empty where the list has none.
+    """A part of a list. `next_cursor` is opaque text for the next part, None at the end. `cursors` has the cursor after
+    each item, for a reader that takes fewer items; empty if the list has no such cursors.
     """
 
     items: tuple[Item, ...]

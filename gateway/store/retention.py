@@ -1,4 +1,4 @@
-"""How long things stay in a store, and what is due to be deleted.
+"""How long threads and logs stay in a store, and the deletions that are due at providers.
 
 Below: agent. Above: threads, the store. All times are Unix seconds.
 """
@@ -11,19 +11,21 @@ from typing import Protocol
 from gateway.clock import Kept as Kept  # what a store's writes give
 
 LEAST_LIFE_SECONDS = 3600.0
-"""How long a thread stays behind its last write, so that retries and those who watch again find it."""
+"""How long a thread stays after its last write, so that retries and returning viewers find it."""
 
 
 PAUSED_LIFE_SECONDS = 86_400.0
-"""How long one stays that waits for its client or for a person: these may come back the next day."""
+"""How long a thread stays after its last write while it waits for its client or a person, who may come back the next
+day.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class DueDeletion:
     """Responses of a deleted thread that a provider's server must still be asked to delete.
 
-    `agent_id` and `holder`: the agent whose model asks, if it still asks the server that holds them (see
-    model_state.Chain). `names` are the responses that are left. `tries` counts the failed tries.
+    `agent_id` and `holder`: the agent whose model asks, if its server is still `holder` (see model_state.Chain).
+    `names` are the responses that are left. `tries` counts the failed tries.
     """
 
     deletion_id: str
@@ -35,10 +37,10 @@ class DueDeletion:
 
 
 class RetentionStore(Protocol):
-    """What is old, and what is due. Every method raises StoreError if the store fails."""
+    """Old threads and logs, and due deletions. Every method raises StoreError if the store fails."""
 
     async def expired_threads(self, *, by: float, limit: int) -> list[tuple[str, str]]:
-        """Owners and ids of threads whose life ended before then (see Thread), those that expired first in front."""
+        """Owners and ids of threads whose life ended before then (see Thread), the first expired first."""
 
     async def idle_visitor_threads(self, *, before: float, limit: int) -> list[tuple[str, str]]:
         """Owners and ids of threads of visitors (see owners) whose last run ended before then, the oldest first."""
@@ -49,10 +51,12 @@ class RetentionStore(Protocol):
         """
 
     async def due_deletions(self) -> list[DueDeletion]:
-        """The oldest first."""
+        """All due deletions, the oldest first."""
 
     async def update_deletion(self, deletion: DueDeletion) -> None:
-        """Store its new state; one without names is done and removed. No effect if it is not there."""
+        """Store a deletion's new state. One without names is done and is removed. No effect if the deletion is not
+        stored.
+        """
 
     async def remove_logs(self, *, finished_before: float) -> int:
-        """Delete the logs of runs that ended before then (the runs' rows and the threads stay); gives how many."""
+        """Delete the logs of runs that ended before then (the runs' rows and the threads stay); returns how many."""

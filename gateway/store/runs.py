@@ -39,9 +39,11 @@ class RunStatus(StrEnum):
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run. `input_digest` recognises a repeated request, see runs.endings. `error_*` are set if it failed.
+    """A run. `input_digest` recognises a repeated request, see runs.endings. `error_*` are set if it failed. `origin`
+    and `request` are as in AgentInput. `thread_version`, `thread_length` and `last_message_id` are those of `end`.
 
-    `reused_id`: the id by which clients know it, if that belongs to an earlier run of the thread (see runs.ids).
+    `reused_id`: the id by which clients know the run, if that is the `run_id` of an earlier run of the thread (see
+    runs.ids).
     """
 
     owner: str
@@ -65,14 +67,14 @@ class RunRecord:
 
     @property
     def end(self) -> ThreadPoint | None:
-        """Where the run left its thread; None while it has not ended."""
+        """The point of its thread at which the run ended; None while it has not ended."""
         if self.thread_length is None:
             return None
         return ThreadPoint(self.thread_id, self.thread_version, self.thread_length, self.last_message_id)
 
     @property
     def changed_at(self) -> float:
-        """When it ended, began or was asked for, whichever came last."""
+        """When it ended, began or was requested: the last of these."""
         return self.finished_at or self.started_at or self.created_at
 
     @property
@@ -90,10 +92,10 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which of an owner's runs are wanted: those that came by the protocol `origin`; of one agent, of one thread, with
-    one of these statuses, changed at `since` or later (Unix seconds), where that is said. Runs whose ids begin with the
-    same `stem` characters are one piece of work: only the newest of them is wanted. `followed`: further statuses, of
-    runs behind which another one began on their thread.
+    """A filter of an owner's runs: those that came by the protocol `origin` and meet every condition that is set: one
+    agent, one thread, one of these `statuses`, changed at `since` or later (Unix seconds). Runs whose ids begin with
+    the same `stem` characters are one piece of work: only the newest of them is found. `followed`: further statuses,
+    for runs after which another run began on their thread.
     """
 
     origin: str
@@ -116,9 +118,9 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class NumberedEvent:
-    """An event with its number in its run's log, from 1; of a `Deltas` that of its first piece.
+    """An event with its number in its run's log, from 1. A `Deltas` has the number of its first piece.
 
-    `at`: when those came that were kept together with it, in Unix seconds; None where nobody said.
+    `at`: when the event came, and with it all events that were stored together with it, in Unix seconds; None: unknown.
     """
 
     sequence: int
@@ -142,8 +144,8 @@ class RunStore(Protocol):
         """
 
     async def find_approval(self, approval_id: str) -> tuple[str, str] | None:
-        """Owner and id of the approval's thread, even if it was answered since; None: there was none, or its thread is
-        gone.
+        """Owner and id of the approval's thread, even if it was answered since; None: there was no such approval, or
+        its thread is gone.
         """
 
     async def begin_run(
@@ -157,8 +159,8 @@ class RunStore(Protocol):
         fork: Fork | None = None,
         patient: bool = False,
     ) -> None:
-        """In one transaction: the run's row (insert, or the queued row made `running`), the thread as it now is, and
-        the run's first events, numbered from 1.
+        """Store in one transaction the run's row (insert, or the queued row made `running`), the thread as it now is,
+        and the run's first events, numbered from 1.
 
         `keep`: how many of the thread's leading messages are stored already and unchanged; the rest replaces the stored
         ones after them, except for those that stay by `rewrite`. Of a stored thread the title and the collection stay,
@@ -170,32 +172,33 @@ class RunStore(Protocol):
 
         Messages that `rewrite` hides leave the thread; list_messages gives them when it is asked for the version.
 
-        With a `fork` the thread is stored as that first, as fork_thread does. `patient`: it waits for other programs as
-        long as a run under way; for a run that waited for its turn.
+        With a `fork`, the thread is first stored as this fork, as fork_thread does. `patient`: wait for other programs
+        as long as for a run under way; for a run that waited for its thread.
 
         Raises:
             ConflictError: the run was begun already; or the fork cannot be made, as in fork_thread.
-            NotFoundError: there is no thread or version that the fork begins with.
+            NotFoundError: the thread or version that the fork begins with does not exist.
         """
 
     async def queue_run(self, run: RunRecord, messages: Sequence[Message] = ()) -> None:
         """Store a run that waits for its thread, which need not exist yet; or the end of one that was waiting.
 
-        A run that ended so has not begun (no `started_at`), and may be begun or ended by end_run, to store its input.
-        `messages` are in no thread. They stay when the run leaves the queue, and go when it begins or end_run ends it.
+        A run that ended in the queue has not begun (no `started_at`). It may still be begun, or ended by end_run, to
+        store its input. `messages` are in no thread. They stay when the run leaves the queue, and go when it begins or
+        end_run ends it.
 
         Raises:
             ConflictError: there is a run of that id, and it does not wait.
         """
 
     def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
-        """Queue the events numbered from `first`; gives a future that is done once they are stored.
+        """Queue the events numbered from `first`; returns a future that is done once they are stored.
 
-        Returns at once. Several calls in one turn of the loop, also of different runs, share one commit and one future;
-        they are written as soon as the writer is free. A cancelled task that waits for the future does not cancel it
-        for others. Failure is in the future: StoreError (also if `first` does not follow the last stored or queued
-        event), NotFoundError for an unknown (deleted) run, ConflictError for one that has ended. If events are lost,
-        later ones of the run are lost too: a log has no gap.
+        Returns at once. Several calls in one round of the event loop, also of different runs, share one commit and one
+        future; they are written as soon as the writer is free. A cancelled task that waits for the future does not
+        cancel it for others. Failure is in the future: StoreError (also if `first` does not follow the last stored or
+        queued event), NotFoundError for an unknown (deleted) run, ConflictError for one that has ended. If events are
+        lost, later ones of the run are lost too: a log has no gap.
         """
 
     def end_run(
@@ -208,17 +211,18 @@ class RunStore(Protocol):
         records: EventRecords,
         erase: frozenset[str] = frozenset(),
     ) -> Kept[Any]:
-        """In one transaction, after everything appended: the last events, the run's row, the thread as it now is.
+        """Store in one transaction, after all appended events, the last events, the run's row and the thread as it now
+        is.
 
-        Returns at once, as append_events does: events appended in the same turn of the loop share the commit. `keep`
-        and the title as in begin_run. `erase`: retracted messages, whose text and reasoning deltas keep their numbers
-        in the log and lose their text; a medium keeps its number and has NO_DATA.
+        Returns at once, as append_events does: events appended in the same round of the event loop share the commit.
+        `keep` and the title as in begin_run. `erase`: retracted messages, whose text and reasoning deltas keep their
+        numbers in the log and lose their text; a medium keeps its number and has NO_DATA.
 
         Raises:
             StoreError: also if `first` does not follow the last stored event: earlier events were lost, and a log with
             a gap would be invalid.
             NotFoundError: no such run: its thread was deleted.
-            ConflictError: the run has ended already, and not in the queue.
+            ConflictError: the run has ended already, and did not end in the queue.
         """
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None: ...
@@ -236,15 +240,16 @@ class RunStore(Protocol):
     async def find_runs(
         self, owner: str, wanted: RunFilter, *, limit: int, cursor: str | None, total: int | None = None
     ) -> tuple[Page[RunRecord], int]:
-        """A page of the wanted runs, the one that changed last first (began, or ended), with a cursor behind each; and
-        how many there are in all: `total` where that is known, for counting costs as much as reading them all.
+        """A page of the runs that the filter finds, the last changed (begun or ended) first, with a cursor after each;
+        and how many there are in all. A caller that knows that number passes it as `total`: counting costs as much as
+        reading all of them.
 
         Raises:
             InvalidRequestError: a cursor that this store did not give.
         """
 
     async def delete_run(self, owner: str, run_id: str) -> bool:
-        """A run's record and its log; what it said stays on its thread. False: no such run.
+        """Delete a run's record and its log; its messages stay on its thread. False: no such run.
 
         Raises:
             ConflictError: it has not ended.
@@ -255,21 +260,25 @@ class RunStore(Protocol):
 
     async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
         """Events whose number is greater than `after`, in order, at most about `limit` (a few more may come, so that
-        a `Deltas` comes whole; but its pieces up to `after` are left out). Fewer: there are no more of them now.
+        a `Deltas` comes whole; but its pieces up to `after` are left out). Fewer than `limit`: there are no more now.
         """
 
     async def read_logs(
         self, owner: str, run_ids: Sequence[str], *, limit: int, max_bytes: int
     ) -> Mapping[str, list[NumberedEvent]]:
-        """By their run's id, the logs of those of the runs that have one of fewer than `limit` events, in one read. It
-        ends early, with the log with which it has so many bytes as they are stored.
+        """The logs of those runs that have a log of fewer than `limit` events, by run id, in one read. The read ends
+        with the log with which it reaches `max_bytes` stored bytes.
         """
 
     async def last_sequence(self, owner: str, run_id: str) -> int:
         """The number of the last stored event, 0 for none."""
 
     async def unfinished_runs(self) -> list[RunRecord]:
-        """Stored runs that are queued or running: at start, those that the last process left behind."""
+        """The stored runs that are queued or running. At start, these are the runs that the last process left
+        unfinished.
+        """
 
     async def waiting_runs(self) -> list[tuple[RunRecord, tuple[Message, ...]]]:
-        """Runs that wait, and those that left the queue with messages, with these; in the order of queue_run."""
+        """The runs that wait, and the runs that left the queue while their messages stay there, each with its messages;
+        in the order of queue_run.
+        """

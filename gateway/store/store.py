@@ -1,4 +1,4 @@
-"""What any store has besides threads, runs and documents; and the `StoreType` part.
+"""The contract of a whole store, and the `StoreType` part.
 
 Below: the other contracts of the room. A store knows no protocol and no model.
 """
@@ -21,7 +21,7 @@ from gateway.store.threads import ThreadStore
 
 
 class Vacuumed(NamedTuple):
-    """For how many seconds nothing could be written, and what the store took on the disk before and after, in bytes."""
+    """`seconds`: how long nothing could be written. `before` and `after`: the store's size on the disk, in bytes."""
 
     seconds: float
     before: int
@@ -37,7 +37,7 @@ class Store(ThreadStore, RunStore, RetentionStore, Protocol):
     wait for 5 seconds, and reads do not.
 
     A store gets a run's events as EventRecords, lines that it keeps as they are: one line may be several events, and
-    `records.decode_events` makes events of lines, in order. How it keeps the rest is its own affair: `encode_message`,
+    `records.decode_events` makes events of lines, in order. It is free in how it keeps the rest: `encode_message`,
     `encode_record` and their opposites make JSON of messages and of everything else that threads and runs consist of.
     """
 
@@ -55,14 +55,16 @@ class Store(ThreadStore, RunStore, RetentionStore, Protocol):
         """Raises StoreError if a write would fail now; for readiness. It does not wait for other programs."""
 
     async def vacuum(self) -> Vacuumed:
-        """Rewrite what is stored, without what was deleted; runs under way wait. Raises StoreError: not now."""
+        """Rewrite the stored data without the space of deleted data; runs under way wait. Raises StoreError if that
+        cannot be done now.
+        """
 
     def stop_waiting(self) -> None:
         """The process ends: from now on writes fail where they would wait for other programs."""
 
     @property
     def documents(self) -> DocumentStore:
-        """What is neither thread nor run, in the same file and the same transactions."""
+        """The documents: data that are neither threads nor runs, in the same file and the same transactions."""
 
     async def keep_secret(self, name: str, fresh: bytes) -> bytes:
         """The secret of that name; if there is none yet, `fresh` becomes it for every process."""
@@ -74,7 +76,7 @@ class StoreEnvironment:
 
     `master_keys` seal members of documents: 32 bytes in base64 each; the first seals, all open. If there are none, the
     store generates one and keeps it in a file beside its own. `on_secrets` is called with the secrets that come in or
-    are opened, so that no log shows them. `thread_documents`: None: no thread has any.
+    are opened, so that no log shows them. `thread_documents` makes the documents of threads; None: threads have none.
     """
 
     clock: Clock

@@ -20,14 +20,14 @@ from gateway.model_state import ModelState
 from gateway.store.pages import Page
 from gateway.store.retention import DueDeletion
 
-# More than a thread may ever have: what the operator may set as max_versions.
+# The most that an operator may set as max_versions, so no thread has more.
 MOST_VERSIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadSummary:
-    """What is told of a thread without its messages. `agent_id` is empty where no agent has worked on it yet.
-    `metadata` is its owner's. `listed` and `collection` as in Thread; `expires_at` is the later one of a paused thread.
+    """A thread without its messages. `agent_id` is empty if no agent has worked on it yet. `metadata` is its owner's.
+    `listed` and `collection` as in Thread; `expires_at` of a paused thread includes its longer life.
     """
 
     owner: str
@@ -44,7 +44,7 @@ class ThreadSummary:
 
 @dataclass(frozen=True, slots=True)
 class ThreadChange:
-    """What is to be another of a thread; ABSENT: it stays. `metadata` replaces what there is."""
+    """A change to fields of a thread; ABSENT: the field stays. `metadata` replaces all earlier metadata."""
 
     title: str | Absent | None = ABSENT
     metadata: JsonObject | Absent = ABSENT
@@ -59,18 +59,18 @@ class ThreadChange:
 class Thread:
     """A whole thread. `state` is ABSENT if no run ever had one. `last_run_id` is the run that began last.
 
-    `model_states` says what providers' servers keep of the thread's conversations, by agent. A thread that is not
-    `listed` is left out by list_threads; its id still works. One that is `hidden` is never listed, whatever its runs
-    say. `expires_at`: it is to be deleted then; each write moves that to LEAST_LIFE_SECONDS behind itself, if that is
-    later; one that is `paused` stays for PAUSED_LIFE_SECONDS behind its last write, however early it expires. None:
-    never.
+    `model_states` has the states of the thread's conversations at providers' servers, by agent. A thread that is not
+    `listed` is left out by list_threads; its id still works. A `hidden` thread is never listed, whatever its runs are.
+    `expires_at`: when it is to be deleted; None: never. Each write moves that time to LEAST_LIFE_SECONDS after the
+    write, if that is later. A `paused` thread stays for PAUSED_LIFE_SECONDS after its last write, even if it expires
+    earlier.
 
     `version` is the number of the thread's current version: the messages, state, interrupts, last run and
     `model_states` are that version's. `last_version` is the highest number so far. A version is `shortened` if a
     history without the beginning of its parent's made it (see history.versions).
 
-    `collection` names what it belongs to, for documents that are found beside it (see ThreadDocuments); empty: nothing.
-    A stored one stays, whatever is written; only update_thread changes it.
+    `collection` names the collection that it belongs to, whose documents are searched together (see ThreadDocuments);
+    empty: none. Writes leave a stored collection as it is; only update_thread changes it.
     """
 
     owner: str
@@ -96,8 +96,8 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class ThreadVersion:
-    """A version of a thread. `parent` is the version that it was made from, None where there was none or it is gone;
-    `from_message` the id of the last message that it began with as its parent has it.
+    """A version of a thread. `parent` is the version that it was made from; None: there was none, or it is gone.
+    `from_message` is the id of the last message that it had in common with its parent when it began.
     """
 
     number: int
@@ -109,8 +109,8 @@ class ThreadVersion:
 
 @dataclass(frozen=True, slots=True)
 class VersionContent:
-    """A version with all of its messages, those that it hides too. `thread`: what the thread is, or would be, with this
-    version as its current one. `times` as Store.message_times.
+    """A version with all of its messages, hidden ones included. `thread` is the thread with this version as the current
+    one. `times` as Store.message_times.
     """
 
     thread: Thread
@@ -119,8 +119,8 @@ class VersionContent:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """`thread`, which is new, begins with messages of another thread of its owner's: those of the `version` of thread
-    `of` from number `start` on, among all that it has.
+    """A new `thread` that begins with messages of another thread of its owner: those of the `version` of thread `of`
+    from number `start` on, hidden messages counted.
     """
 
     thread: Thread
@@ -135,7 +135,7 @@ class ThreadStore(Protocol):
     async def load_thread(self, owner: str, thread_id: str) -> Thread | None: ...
 
     async def list_threads(self, owner: str, *, limit: int, cursor: str | None, skip: int = 0) -> Page[ThreadSummary]:
-        """Latest first, without the first `skip` of them, which are not read.
+        """The owner's listed threads, the latest first, without the first `skip` of them, which are not read.
 
         Raises:
             InvalidRequestError: a cursor that this store did not give.
@@ -153,18 +153,18 @@ class ThreadStore(Protocol):
         version: int | None = None,
         max_bytes: int | None = None,
     ) -> Page[Message]:
-        """In order, from the first; of the current version without a number. Empty for an unknown thread or version.
-        Raises as list_threads.
+        """The messages of a version, by default the current one, in order from the first. Empty for an unknown thread
+        or version. Raises as list_threads.
 
-        `max_bytes`: a page ends early, with the message with which it has so many, as they are stored.
+        `max_bytes`: a page ends with the message with which it reaches so many stored bytes.
 
-        A version that is asked for by its number has what it hides, too (see begin_run).
+        With a `version`, hidden messages are included (see begin_run).
         """
 
     async def message_times(self, owner: str, thread_id: str) -> list[float | None]:
-        """When each message of the thread's current version came, in order: `updated_at` of the thread that brought it.
-        One that a `rewrite` changes keeps its time, unless that makes a version. None: an older gateway stored it.
-        Empty for an unknown thread.
+        """When each message of the thread's current version came, in order: the `updated_at` of the write that brought
+        it. A message that a `rewrite` changes keeps its time, unless the rewrite makes a version. None: an older
+        gateway stored it. Empty for an unknown thread.
         """
 
     async def find_message(self, owner: str, message_id: str, *, limit: int) -> list[str]:
@@ -176,38 +176,40 @@ class ThreadStore(Protocol):
         """The thread's open interrupts. None: no such thread."""
 
     async def create_thread(self, thread: Thread, metadata: JsonObject) -> None:
-        """Keep a thread that no run began.
+        """Store a thread that no run began.
 
         Raises:
-            ConflictError: there is one of that id.
+            ConflictError: there is a thread of that id.
         """
 
     async def write_thread(self, thread: Thread, *, keep: int, rewrite: Rewrite | None = None) -> None:
-        """The thread as it now is, outside a run; `keep`, `rewrite`, versions and what stays as in begin_run. Messages
-        that no version has any more are deleted as those of a deleted thread.
+        """Store the thread as it now is, outside a run; `keep`, `rewrite`, versions and the fields that stay are as in
+        begin_run. Messages that no version has any more are deleted like those of a deleted thread.
 
         Raises:
             NotFoundError: it was deleted.
         """
 
     async def update_thread(self, owner: str, thread_id: str, change: ThreadChange) -> bool:
-        """False: no such thread."""
+        """Change fields of the thread. False: no such thread."""
 
     async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
         """Delete the thread with its versions, messages, runs and logs. False: no such thread. Messages that a fork
         has too stay for the fork.
 
-        The same transaction stores `due`: the deletions that this makes due at providers.
+        The same transaction stores `due`: the deletions that are due at providers because of this one.
         """
 
     async def list_versions(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[ThreadVersion]:
-        """By number. Every thread has one that is current. Empty for an unknown thread. Raises as list_threads."""
+        """The thread's versions by number; one of them is current. Empty for an unknown thread. Raises as list_threads."""
 
     async def load_version(self, owner: str, thread_id: str, version: int) -> VersionContent | None:
-        """None: no such thread or version."""
+        """A version with its messages. None: no such thread or version."""
 
     async def select_version(self, owner: str, thread_id: str, version: int) -> bool:
-        """Make it the current version: the thread becomes what it was when it last was that. False: there is none."""
+        """Make a version the current one: the thread becomes as it was when that version was last current. False: there
+        is no such version.
+        """
 
     async def delete_version(self, owner: str, thread_id: str, version: int, due: Sequence[DueDeletion] = ()) -> bool:
         """Delete the version, with the messages that no other version and no fork has. False: there is no such version.
