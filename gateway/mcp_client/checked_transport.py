@@ -1,7 +1,7 @@
 """The HTTP transport to an MCP server that a caller named: every request goes through the checked HTTP client.
 
 Above: transports. Below: http_client, whose endpoint policy decides. The `mcp` package asks for a transport of httpx2;
-this one hands each request to the gateway's own client and passes the answer on as it comes.
+this one hands each request to the gateway's own client and passes the response on as it comes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import httpx2
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.http_client.clients import HttpCall, HttpClients, HttpStream, StreamTimeouts
 
-# The client writes these itself.
+# Headers that the client writes itself.
 _LEFT_OUT = frozenset({"host", "content-length", "connection", "accept-encoding", "transfer-encoding"})
 
 

@@ -46,7 +46,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is also that of its group."""
+        """Its process id, which is also the id of its process group."""
         return self._process.pid
 
     @property
@@ -122,7 +122,7 @@ class ChildProcess:
             logger.warning("a child process does not end", extra={"child": self._name, "pid": self.pid})
         # children without its pipes may be left, even if the program ended long ago
         self._signal(signal.SIGKILL)
-        transport = getattr(self._process, "_transport", None)  # nothing public closes what an escaped child holds
+        transport = getattr(self._process, "_transport", None)  # nothing public closes pipes that an escaped child has
         if transport is not None:
             with contextlib.suppress(OSError):
                 transport.close()

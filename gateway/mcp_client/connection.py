@@ -57,7 +57,7 @@ class ConnectionLimits:
 
 
 class McpConnection:
-    """The connection to one server. Nothing happens before `start`. After that `tools` and `problem` give its state."""
+    """The connection to one server. Nothing happens before `start`. After that `tools` and `problem` have its state."""
 
     def __init__(
         self, name: str, server: StdioServer | HttpServer, clock: Clock, limits: ConnectionLimits = ConnectionLimits()
@@ -78,7 +78,7 @@ class McpConnection:
         self._look = asyncio.Event()  # set when the server's tools should be listed again
         self._closing = False
         self._at_once = False  # the next attempt follows without a delay
-        self._calls = 0  # under way
+        self._calls = 0  # the number of calls under way
         self._down = "the connection is being made"
         self._ask_modern = True
         self._listed: dict[str, types.Tool] | None = None
@@ -190,7 +190,7 @@ class McpConnection:
         return self._closing
 
     async def _connected_once(self) -> str:
-        """Connect and stay connected. Gives the reason why the connection ended."""
+        """Connect and stay connected. Returns the reason why the connection ended."""
         self._forget()
         failure = CLOSED
         with anyio.CancelScope() as self._attempt:

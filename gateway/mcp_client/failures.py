@@ -18,7 +18,7 @@ _MAX_CHARACTERS = 2_000
 
 
 def failure_of(error: BaseException, server: StdioServer | HttpServer, status: int | None) -> str:
-    """Why a server cannot be reached, for the operator."""
+    """The reason why a server cannot be reached, for the operator."""
     if isinstance(error, BaseExceptionGroup):
         return failure_of(error.exceptions[0], server, status)
     if status is not None:

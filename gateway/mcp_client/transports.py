@@ -1,4 +1,4 @@
-"""The two transports to an MCP server: a program, or a URL. Both bound what the server sends.
+"""The two transports to an MCP server: a program, or a URL. Both limit the size of the server's messages.
 
 Above: connection. Below: child_process.
 """
@@ -53,7 +53,8 @@ class StdioServer:
 class HttpServer:
     """A server behind a URL, by streamable HTTP. `headers` go with every request.
 
-    `through`: the HTTP client that checks where calls go, for a server that a caller named; None: the operator did.
+    `through`: the HTTP client that checks where calls go, for a server that a caller named; None: the operator named
+    it.
     """
 
     url: str
@@ -134,7 +135,7 @@ async def _transport_to(server: HttpServer) -> httpx2.AsyncBaseTransport:
 
 
 class _BoundedTransport(httpx2.AsyncBaseTransport):
-    """Ends answers that are too long. Event streams may be endless; the package bounds each of their events."""
+    """Ends responses that are too long. Event streams may be endless; the package bounds each of their events."""
 
     def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
         self._transport = transport

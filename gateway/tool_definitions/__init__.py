@@ -1,5 +1,5 @@
-"""How tools are defined, whatever kind they are.
+"""The definition of tools, for all kinds of tools.
 
-parameters.py          what an operator wrote for a tool
+parameters.py          the parameters that an operator wrote for a tool
 function_signature.py  a Python function's description for a model, and its arguments
 """

@@ -44,7 +44,7 @@ class FunctionSignature:
         """The positional and named arguments of a call, converted to the types that the function declares.
 
         Raises:
-            ToolError: the arguments are not what the function takes; the message says which and why.
+            ToolError: an argument does not fit its parameter; the message says which and why.
         """
         try:
             values = self._model.model_validate(arguments)
@@ -56,7 +56,7 @@ class FunctionSignature:
             key = f"argument_{index}"
             left_out = key not in values.model_fields_set and not isinstance(parameter.default, FieldInfo)
             if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-                # an omitted one in the middle is passed explicitly, or the next would take its place
+                # an omitted argument in the middle is passed explicitly, or the next one would take its place
                 positional.append(parameter.default if left_out else getattr(values, key))
             elif not left_out:
                 named[parameter.name] = getattr(values, key)
@@ -105,7 +105,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
         raise ConfigurationError("it takes *arguments, which have no names for a model to use; take a list instead")
     if isinstance(function, functools.partial):
-        # what the operator filled in is not the model's to see or to change
+        # the model neither sees nor changes arguments that the operator filled in
         parameters = [parameter for parameter in parameters if parameter.name not in function.keywords]
     return parameters
 
@@ -135,7 +135,7 @@ def _field(parameter: inspect.Parameter, documented: str | None) -> tuple[Any, F
 
 
 def _own_description(annotation: Any) -> str | None:
-    """What `Annotated[int, Field(description="...")]` or `Annotated[int, "..."]` says."""
+    """The description in `Annotated[int, Field(description="...")]` or `Annotated[int, "..."]`; None if there is none."""
     if get_origin(annotation) is Annotated:
         for extra in get_args(annotation)[1:]:
             if isinstance(extra, FieldInfo) and extra.description:
@@ -146,7 +146,9 @@ def _own_description(annotation: Any) -> str | None:
 
 
 class _PlainSchema(GenerateJsonSchema):
-    """Without the titles that repeat every name, and without a warning for a default that JSON cannot express."""
+    """Makes schemas without titles, which would repeat every name, and without a warning for a default that has no JSON
+    form.
+    """
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # as the base class has it
 

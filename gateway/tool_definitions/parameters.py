@@ -1,4 +1,4 @@
-"""Reads what an operator wrote under a tool's `parameters`, and names of indices as models write them.
+"""Reads a tool's `parameters` from the configuration, and names of indices as models write them.
 
 Above: the tools. Below: agent, errors.
 """
@@ -34,7 +34,7 @@ def read_parameters(settings: ToolSettings, kind: type[ParametersT]) -> Paramete
     """The parameters of a tool as their own type.
 
     Raises:
-        ConfigurationError: the message names each wrong field, and for an unknown field the known one most like it.
+        ConfigurationError: the message names each wrong field, and for an unknown field the most similar valid one.
     """
     try:
         return kind.model_validate(settings.parameters)
@@ -81,7 +81,7 @@ def given_names(arguments: JsonObject, argument: str) -> tuple[str, ...]:
     """Names of indices as a model gives them: a list, its JSON text, one bare name, or any of these under `input`.
 
     Raises:
-        ToolError: it is none of these.
+        ToolError: the value has none of these forms.
     """
     value: object = arguments.get(argument)
     if value is None and "input" in arguments:
