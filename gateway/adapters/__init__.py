@@ -1,12 +1,12 @@
 """Protocols as objects of a program that embeds the gateway: `Application(settings, protocol_adapters=[...])`.
 
-protocol_adapter.py  what an adapter is: `ProtocolAdapter`, also for protocols of one's own
+protocol_adapter.py  the contract of adapters, `ProtocolAdapter`, also for a program's own protocols
 a2a.py, agent_api.py, responses.py   the gateway's own protocols as adapters
-adapter_app.py       where an adapter puts its endpoints: `app.get`, `app.post`
-adapter_request.py   what their handlers get
-agent_function.py    what it calls to ask an agent: `func(request)`
-streamed_items.py    what a handler yields, as a stream of server-sent events
-choice.py            which protocols an application serves
+adapter_app.py       adds an adapter's endpoints: `app.get`, `app.post`
+adapter_request.py   the request that a handler gets
+agent_function.py    asks an agent for a handler: `func(request)`
+streamed_items.py    a handler's items as a stream of server-sent events
+choice.py            chooses the protocols that an application serves
 
 Below: the protocols, the Agent API's room, settings. Above: the composition root.
 """

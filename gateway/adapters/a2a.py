@@ -21,10 +21,11 @@ class A2AAdapter(ServedProtocols):
     """`/a2a`, and the agents' cards."""
 
     def __init__(self, agent_name: str | None = None, agent_description: str | None = None) -> None:
-        """What the default agent's public card says, where the file does not say it. With either there is a card.
+        """The name and the description on the default agent's public card, if the file has none. With either there is a
+        card.
 
         Raises:
-            ConfigurationError: one of them is no text.
+            ConfigurationError: one of them is not a text.
         """
         for name, said in (("agent_name", agent_name), ("agent_description", agent_description)):
             _expect_text(name, said)

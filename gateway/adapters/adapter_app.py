@@ -1,4 +1,4 @@
-"""Where an adapter puts its endpoints: decorators for functions from a request to an answer.
+"""Adds an adapter's endpoints, by decorators for functions that make a response of a request.
 
 Below: the protocols' environment, adapter_request, streamed_items, agent_function. Above: protocol_adapter.
 """
@@ -26,8 +26,8 @@ from gateway.sse import EventStreamResponse, OpenStreams
 from gateway.wire.json_pointer import dotted, pointer_to
 
 Handler: TypeAlias = Callable[[AdapterRequest], Any]
-"""It gives JSON (a dict, a list, a pydantic model), None for an empty answer, a Response, or an asynchronous iterator
-for a stream of server-sent events. It may be `async`; another one runs in a thread.
+"""A function that returns JSON (a dict, a list, a pydantic model), None for an empty response, a Response, or an
+asynchronous iterator for a stream of server-sent events. If it is not `async`, it runs in a thread.
 """
 HandlerT = TypeVar("HandlerT", bound=Handler)
 
@@ -35,8 +35,9 @@ HandlerT = TypeVar("HandlerT", bound=Handler)
 class AdapterApp:
     """The routes of one adapter. Their paths are written as starlette's: `/orders/{order_id}`.
 
-    A request reaches a handler as it reaches the gateway's own protocols: with a key where keys are configured, within
-    the limits of bodies. Websites' visitors do not reach it. A handler's GatewayError is an error answer.
+    A request reaches a handler under the same rules as the gateway's own protocols: with a key if keys are configured,
+    and within the limits of bodies. Websites' visitors do not reach it. A GatewayError of a handler becomes an error
+    response.
     """
 
     def __init__(self, environment: ProtocolEnvironment) -> None:
@@ -68,7 +69,7 @@ class AdapterApp:
         return add
 
     def add_routes(self, routes: Iterable[BaseRoute]) -> None:
-        """Routes that are ready, such as a protocol's."""
+        """Add finished routes, such as a protocol's."""
         self.routes += routes
 
 
@@ -88,7 +89,7 @@ class _HandlerEndpoint:
             try:
                 response = await self._response(await self._answer(request))
             except ValidationError as error:
-                if error.title != "AgentRequest":  # the handler's own matter
+                if error.title != "AgentRequest":  # an error in the handler's own code
                     raise
                 raise _refusal(error) from None
             await response(scope, receive, send)
@@ -111,7 +112,9 @@ class _HandlerEndpoint:
         return Response(plain_json(answer), headers={"cache-control": "no-store"}, media_type="application/json")
 
     async def _stream(self, items: AsyncIterable[object]) -> Response:
-        """The first item is awaited before the answer begins: a failure until then has a status."""
+        """The response with the handler's stream. The first item is awaited before the response begins: a failure until
+        then has a status.
+        """
         streamed = StreamedItems(aiter(items))
         await streamed.begun()
         return EventStreamResponse(streamed, self._streams)
@@ -124,12 +127,12 @@ def _expect_handler(handler: object, named: str) -> None:
         inspect.signature(handler).bind(None)
     except TypeError:
         raise ConfigurationError(f"the handler of {named} must take one argument: the request") from None
-    except ValueError:  # some callables do not tell
+    except ValueError:  # some callables have no signature to read
         return
 
 
 def _refusal(error: ValidationError) -> InvalidRequestError:
-    """The error (422) for what a handler could not read as a model."""
+    """The error (422) for a body that a handler could not read as a model."""
     found = [FieldProblem(pointer_to(each["loc"]), each["msg"]) for each in error.errors(include_url=False)]
     said = "; ".join(f"{dotted(each.pointer) or 'the body'}: {each.detail}" for each in found)
     return InvalidRequestError(said, problems=found)

@@ -13,7 +13,7 @@ from gateway.protocol import WireProtocol
 
 
 class AgentApiAdapter(ServedProtocols):
-    """`POST /process`, and what goes with it."""
+    """`POST /process`, and the other endpoints of the Agent API."""
 
     def protocols(self) -> Sequence[WireProtocol]:
         return [PROTOCOL]

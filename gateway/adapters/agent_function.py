@@ -1,8 +1,8 @@
-"""What an adapter's handler calls to ask an agent: `func(request)`, by a request of the Agent API.
+"""The function by which an adapter's handler asks an agent: `func(request)`, with a request of the Agent API.
 
-Below: the Agent API's room, the protocols' environment. Above: adapter_app, protocol_adapter. The agent is asked for
-the caller of the request that is being handled. A handler hands `func` nothing but content, so a context variable knows
-which request that is.
+Below: the Agent API's room, the protocols' environment. Above: adapter_app, protocol_adapter. The function asks for the
+caller of the request that is being handled. A handler passes only content to `func`, so a context variable has that
+request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gateway.protocol.requests import end_with_client, parsed_json
 from gateway.runs.viewer import Viewer
 
 AgentQuestion: TypeAlias = BaseModel | Mapping[str, Any] | AdapterRequest
-"""A request of the Agent API: an AgentRequest, or what one is as JSON; or a request with such a body."""
+"""A request of the Agent API: an AgentRequest, or its JSON; or an HTTP request with such a body."""
 
 _handled: Final[ContextVar[tuple[Request, asyncio.AbstractEventLoop] | None]] = ContextVar(
     "the request that is being handled, and where", default=None
@@ -39,7 +39,7 @@ _DATA: Final = len(b"data: ")
 
 @contextmanager
 def handling(request: Request) -> Generator[None]:
-    """Ask for the caller of this request during the block."""
+    """During the block, AgentFunction asks for the caller of this request."""
     token = _handled.set((request, asyncio.get_running_loop()))
     try:
         yield
@@ -59,12 +59,12 @@ class AgentFunction:
 
 
 class AgentCall:
-    """A question to an agent, which is asked once this is awaited or iterated over. Await it for the whole response, or
-    take the frames of its stream one by one: JSON objects, as the Agent API has them. It is asked once: who awaits or
-    iterates again gets the same response.
+    """A question to an agent, which is asked at the first `await` or iteration. Await it for the whole response, or
+    iterate over the frames of its stream: JSON objects, as the Agent API has them. The question is asked once: a second
+    `await` or iteration gets the same response.
 
     Raises:
-        GatewayError: the question cannot be asked. A handler that lets it pass answers with it.
+        GatewayError: the question cannot be asked. If the handler does not catch it, it becomes the error response.
     """
 
     def __init__(self, environment: ProtocolEnvironment, question: AgentQuestion, agent: str | None) -> None:
@@ -72,7 +72,7 @@ class AgentCall:
         self._question = question
         self._agent = agent
         self._begins = asyncio.Lock()
-        self._form: ResponseForm | None = None  # once the question is asked
+        self._form: ResponseForm | None = None  # set once the question is asked
 
     def __await__(self) -> Generator[Any, None, dict[str, Any]]:
         return self._response().__await__()
@@ -91,7 +91,7 @@ class AgentCall:
         return await rendered_body(handled, viewer, renderer)
 
     async def _watched(self, handled: Request) -> tuple[Viewer, ResponseRenderer]:
-        """All events of the run, which begins with the first call; and what shows them."""
+        """A viewer of all events of the run, which the first call begins; and the renderer of its response."""
         caller = caller_of(handled)
         async with self._begins:
             if self._form is None:

@@ -1,5 +1,5 @@
-"""Which protocols an application serves: those of the installation that the file does not turn off, or those that a
-program names.
+"""Chooses the protocols that an application serves: all of the installation that the file does not turn off, or the
+protocols that a program names.
 
 Below: protocol_adapter, settings. Above: the composition root.
 """
@@ -26,7 +26,9 @@ _ALWAYS: Final = frozenset({"ag_ui", "agents", "approvals", "runs", "threads", "
 
 @dataclass(frozen=True, slots=True)
 class ProtocolChoice:
-    """`found` are all protocols: those that are not served take care of what they stored. `settings` as in Settings."""
+    """`found` are all protocols: one that is not served still looks after the data that it stored. `served` are names,
+    `settings` as in Settings.
+    """
 
     found: Sequence[WireProtocol]
     served: frozenset[str]
@@ -37,7 +39,8 @@ class ProtocolChoice:
 
 
 def choose_protocols(settings: Settings, adapters: Sequence[ProtocolAdapter] | None) -> ProtocolChoice:
-    """`adapters`: the ones beside AG-UI and the gateway's own API; None: all that the file does not turn off.
+    """The protocols to serve. `adapters`: the protocols beside AG-UI and the gateway's own API; None: all that the file
+    does not turn off.
 
     Raises:
         ConfigurationError: the file has settings of a protocol that is not among the adapters, two adapters have a
@@ -65,7 +68,9 @@ def _listed(given: object) -> list[ProtocolAdapter]:
 
 
 def _protocols_of(adapters: Sequence[ProtocolAdapter], found: Collection[str]) -> dict[str, WireProtocol]:
-    """`found`: the names of the protocols of the installation, which no program's own adapter takes."""
+    """The adapters' protocols by name. `found`: the names of the installation's protocols; an adapter that is named
+    after its class gets none of these.
+    """
     given: dict[str, WireProtocol] = {}
     for protocol in (each for adapter in adapters if _names_its_own(adapter) for each in adapter.protocols()):
         if protocol.name in given or protocol.name in _ALWAYS:
@@ -79,12 +84,12 @@ def _protocols_of(adapters: Sequence[ProtocolAdapter], found: Collection[str]) -
 
 
 def _names_its_own(adapter: ProtocolAdapter) -> bool:
-    """Whether it says what its protocols are called; the others are called as their classes are."""
+    """Whether the adapter names its protocols itself; other adapters' protocols are named after the adapter's class."""
     return type(adapter).protocols is not ProtocolAdapter.protocols
 
 
 def _settings_of(adapters: Sequence[ProtocolAdapter], settings: Settings) -> Mapping[str, BaseModel]:
-    """Those of the adapters' protocols, which are on whatever the file says."""
+    """The settings of the adapters' protocols, which are on even if the file turns them off."""
     found: dict[str, BaseModel] = {}
     for adapter in adapters:
         kinds = {name: kind for protocol in adapter.protocols() for name, kind in protocol.settings.items()}
@@ -109,7 +114,7 @@ def _check_written(settings: Settings, served: Sequence[WireProtocol]) -> None:
 
 
 def _written(settings: Mapping[str, BaseModel | None], known: Collection[str]) -> Iterator[str]:
-    """The names under which something is said of a protocol that is not known."""
+    """The names of unknown protocols for which settings are written."""
     for name, own in settings.items():
         if own is not None and own.model_fields_set and name not in known:
             yield name

@@ -1,4 +1,4 @@
-"""What an adapter is: a protocol that a program adds to its gateway.
+"""The contract of adapters. An adapter is a protocol that a program adds to its gateway.
 
     class Echo(ProtocolAdapter):
         def add_endpoint(self, app, func, **kwargs):
@@ -35,12 +35,12 @@ class ProtocolAdapter(ABC):
 
     @abstractmethod
     def add_endpoint(self, app: AdapterApp, func: AgentFunction, **kwargs: Any) -> Any:
-        """Add the endpoints to `app`. `func(request)` asks an agent, by a request of the Agent API. What it returns is
-        the subclass's own.
+        """Add the endpoints to `app`. `func(request)` asks an agent, with a request of the Agent API. The return value
+        is not used.
         """
 
     def error_form(self, problem: Problem, scope: Scope) -> Response:
-        """How errors look on the adapter's paths, before the first byte."""
+        """The response for an error on the adapter's paths, before the first byte."""
         return problem_json(problem, scope)
 
     def protocol(self, name: str) -> WireProtocol:
@@ -48,8 +48,8 @@ class ProtocolAdapter(ABC):
         return WireProtocol(name, self._routes, error_form=self.error_form)
 
     def protocols(self) -> Sequence[WireProtocol]:
-        """What an application serves for it. The name is the class's: `echo_adapter` for EchoAdapter; of several ones
-        of that name the later ones get a number.
+        """The protocols that an application serves for it: one, named after the class (`echo_adapter` for EchoAdapter).
+        If several adapters have one name, the later ones get a number.
         """
         return [self.protocol(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower())]
 
@@ -60,7 +60,7 @@ class ProtocolAdapter(ABC):
     def _routes(self, environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
         app = AdapterApp(environment)
         added = self.add_endpoint(app, AgentFunction(environment))
-        if inspect.iscoroutine(added):  # which nobody runs
+        if inspect.iscoroutine(added):  # a coroutine, which nobody runs
             added.close()
             raise ConfigurationError(f"{type(self).__name__}.add_endpoint must not be async; its handlers may be")
         return app.routes
@@ -81,4 +81,4 @@ class ServedProtocols(ProtocolAdapter):
 
     @abstractmethod
     def protocols(self) -> Sequence[WireProtocol]:
-        """The protocols. The first one's form of errors is that of all."""
+        """The protocols. All of them use the first one's form of errors."""

@@ -1,4 +1,5 @@
-"""OpenAI's Responses as an adapter, with what its clients use beside it: stored responses, conversations, models.
+"""OpenAI's Responses as an adapter, with the endpoints that its clients use beside it: stored responses, conversations,
+models.
 
 Below: the protocols, protocol_adapter.
 """

@@ -1,4 +1,4 @@
-"""What an adapter's handler yields, as a stream of server-sent events.
+"""The items that an adapter's handler yields, as a stream of server-sent events.
 
 Below: sse. Above: adapter_app. The items come from a task of their own, so that heartbeats go out while the handler
 waits for the next one.
@@ -25,11 +25,13 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
 
 class StreamedItems:
-    """A frame for each item; to be begun before it is sent. A later failure is the last frame, with its code."""
+    """A source with a frame for each item. Await `begun` before it is sent. A failure after that is the last frame,
+    with its code.
+    """
 
     def __init__(self, items: AsyncIterator[object]) -> None:
         self.ended = False
-        self._failure: Exception | None = None  # before the first frame
+        self._failure: Exception | None = None  # the handler's exception before the first frame
         self._items = items
         self._frames = bytearray()
         self._news, self._room = asyncio.Event(), asyncio.Event()
@@ -37,7 +39,7 @@ class StreamedItems:
         self._task.add_done_callback(lambda _: self._news.set())
 
     async def begun(self) -> None:
-        """Wait for the first frame. Raises what the handler raised in its place."""
+        """Wait for the first frame. Raises the handler's exception if there is one before that frame."""
         try:
             await self._news.wait()
         except BaseException:
@@ -87,8 +89,8 @@ class StreamedItems:
 
 
 def frame_of(item: object) -> bytes:
-    """A frame: bytes are one already, a text is the data of one, anything else is JSON on one line, also for clients
-    that end a line at U+2028.
+    """The frame of an item: bytes are a frame already, a text is a frame's data, anything else becomes JSON on one
+    line, also for clients that end a line at U+2028.
     """
     if isinstance(item, bytes):
         return item
@@ -97,8 +99,8 @@ def frame_of(item: object) -> bytes:
 
 
 def plain_json(value: object) -> bytes:
-    """JSON of plain values, dataclasses and pydantic models; a model's nulls are left out. Half a surrogate pair, as
-    models write it now and then, stays as its escape.
+    """JSON of plain values, dataclasses and pydantic models; a model's nulls are left out. A lone surrogate, which
+    models write now and then, stays as its escape.
     """
     try:
         return orjson.dumps(value, default=_plain)

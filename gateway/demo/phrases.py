@@ -1,4 +1,4 @@
-"""What the demo model says: its greetings, what it asks for, and results in words and tables. Pure."""
+"""The demo model's texts: greetings, questions for missing arguments, and results in words and tables. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _IDENTITY = re.compile(r"\b(?:who|what) are you\b|\bare you (?:an? )?(?:llm|ai|b
 
 
 def answer_without_results(situation: Situation, matches: Sequence[Match]) -> str:
-    """What it says when no tool was called: it asks for a missing argument, greets, or offers its tools."""
+    """The answer if no tool was called: it asks for a missing argument, greets, or offers the tools."""
     words = situation.words
     if incomplete := [match for match in matches if match.missing]:
         asks = [f"For `{match.spec.name}` I also need {listed(match.missing)}." for match in incomplete]
@@ -59,7 +59,9 @@ def _first_sentence(text: str) -> str:
 
 
 def describe(item: Answered, said: frozenset[str]) -> str:
-    """A call's result. `said` are the concepts of the user's words, which decide what is shown of a long text."""
+    """The text for a call's result. `said` are the concepts of the user's words, which choose the sentence of a long
+    text.
+    """
     name, text = f"`{item.call.name}`{_plainly(item.call.arguments)}", item.text.strip()
     if item.result.is_error:
         return f"{name} was not run: {text}" if "denied" in text else f"{name} did not work: {text}"
@@ -83,7 +85,7 @@ def describe(item: Answered, said: frozenset[str]) -> str:
 
 
 def _plainly(arguments: str) -> str:
-    """The short ones among a call's arguments, to tell calls of one tool apart."""
+    """The short ones among a call's arguments, to distinguish calls of one tool."""
     value = parsed(arguments)
     if not isinstance(value, dict):
         return ""
@@ -115,7 +117,7 @@ def _cell(value: JsonValue, said: frozenset[str]) -> str:
 
 
 def with_arguments(arguments: JsonObject) -> str:
-    """The arguments as they stand behind a tool's name in a sentence; empty if there are none."""
+    """The arguments as they stand after a tool's name in a sentence; empty if there are none."""
     listing = ", ".join(f"{name} = {shortened(value)}" for name, value in arguments.items())
     return f" with {listing}" if arguments else ""
 

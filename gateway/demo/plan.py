@@ -1,4 +1,4 @@
-"""What the demo model does next: which tools it calls, or what it answers. Pure."""
+"""Plans the demo model's next step: calls of tools, or an answer. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CALLS_AT_ONCE = 4
 
 @dataclass(slots=True)
 class Plan:
-    """What it will do: say why, then call tools or answer."""
+    """The next step: its reasons, then calls of tools or an answer."""
 
     reasons: list[str] = field(default_factory=list)
     calls: list[tuple[str, JsonObject]] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Plan:
 
 
 def plan_answer(situation: Situation) -> Plan:
-    """Calls of tools that fit and were not called yet; else an answer."""
+    """The plan for a situation: calls of tools that fit and were not called yet; else an answer."""
     plan = Plan()
     matches = match_tools(situation.words, situation.specs)
     if situation.may_call:
@@ -70,7 +70,7 @@ def _plan_calls(plan: Plan, matches: Sequence[Match], situation: Situation) -> N
 
 
 def _filled_from_results(match: Match, situation: Situation) -> list[JsonObject]:
-    """The match's arguments, completed from earlier results. Each value that would do gives arguments of its own."""
+    """The match's arguments, completed from earlier results. Each value that fits makes arguments of its own."""
     if len(match.missing) != 1:
         return []
     name = match.missing[0]
@@ -84,7 +84,7 @@ def _filled_from_results(match: Match, situation: Situation) -> list[JsonObject]
 
 
 def _helper(match: Match, situation: Situation) -> ToolSpec | None:
-    """A tool that takes no required arguments and whose name says that it lists what is missing."""
+    """A tool without required arguments whose name says that it lists values for a missing argument."""
     called = {item.call.name for item in situation.answered}
     missing = {concept for name in match.missing for concept in concepts(name)}
     for spec in situation.specs:
@@ -95,7 +95,7 @@ def _helper(match: Match, situation: Situation) -> ToolSpec | None:
 
 
 def pieces_of(plan: Plan, reasoning: bool) -> list[tuple[str, str]]:
-    """What to stream, one piece per pause: (what it is, its text)."""
+    """The pieces to stream, with a pause for each: (`reasoning`, `call`, `arguments` or `text`; the piece's text)."""
     pieces: list[tuple[str, str]] = []
     if reasoning and plan.reasons:
         pieces += [("reasoning", piece) for piece in _spoken(" ".join(plan.reasons))]

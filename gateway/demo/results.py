@@ -44,7 +44,7 @@ def _csv_rows(text: str) -> JsonValue:
 
 
 def values_named(text: str, name: str) -> list[str]:
-    """The texts that stand under that name anywhere in a result."""
+    """The texts in a result that have that name as their key, at any depth."""
     found: list[str] = []
     pending: list[JsonValue] = [parsed(text) if parsed(text) is not None else list(rows_of(text) or ())]
     while pending:

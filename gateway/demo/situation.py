@@ -1,4 +1,4 @@
-"""What the demo model knows when it chooses: the user's words, the tools, and the calls so far."""
+"""The facts by which the demo model chooses: the user's words, the tools, and the calls so far."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the demo model reads of a request."""
+    """The facts that the demo model reads from a request. `media` is the number of media in the user's message."""
 
     words: str
     media: int

@@ -60,7 +60,7 @@ _WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ies", "ied", "ers", "er", "ed", "es", "s", "e", "y")
 
-# Arithmetic is said in signs as often as in words; a minus or a slash between two numbers is more often a date's.
+# Arithmetic is written in signs as often as in words; a minus or a slash between two numbers is more often a date's.
 _OPERATORS = {"+": "plus", "*": "times", "×": "times", "÷": "divided"}
 _OPERATOR = re.compile(r"(?<=\d)\s*([+*×÷])\s*(?=\d)")
 
@@ -203,7 +203,7 @@ def _score(clause: str, spec: ToolSpec, vocabulary: _Vocabulary, said: Mapping[s
 
 @dataclass(slots=True)
 class Filling:
-    """Arguments found in words. `typed`: how many were recognised by what they look like; `plain`: scalar ones."""
+    """Arguments found in words. `typed`: how many were recognised by their form; `plain`: the names of numbers."""
 
     arguments: JsonObject = field(default_factory=dict)
     missing: tuple[str, ...] = ()
@@ -254,7 +254,7 @@ class _Clause:
         self.text = text
 
     def take(self, pattern: re.Pattern[str]) -> str | None:
-        """The first hit of the pattern (its first group that took part); all of it is taken out of the words."""
+        """The first match of the pattern (its first group that has one), which is removed from the words."""
         found = pattern.search(self.text)
         if found is None:
             return None
@@ -424,13 +424,15 @@ def _find_items(words: _Clause, name: str, schema: JsonObject, chosen: set[str])
 
 
 def _label(name: str) -> str:
-    """A pattern for the argument's own name as people say it; empty if it has none."""
+    """A pattern for the argument's own name as people write it; empty if the name has no words."""
     own = [word for word in _parts(name) if word != "id"]
     return r"\b" + r"\s+".join(re.escape(word) for word in own) + r"\b" if own else ""
 
 
 def _take_labelled(words: _Clause, label: str, others: Sequence[str]) -> str | None:
-    """The words behind the argument's own name, up to another one's: `with name Ada Lovelace and subject Lunch`."""
+    """The words after the argument's own name, up to another argument's name: `with name Ada Lovelace and subject
+    Lunch`.
+    """
     if not label:
         return None
     before = r"(?:^|[\0,;:(]|\b(?:with|and|the|an?|my|its|as|for|of|by|set|where|whose)\b)\s*"
@@ -445,7 +447,7 @@ def _is_plain_text(name: str, schema: JsonObject) -> bool:
 
 
 def _find_text(words: _Clause, name: str, schema: JsonObject, tool: set[str]) -> JsonValue:
-    """Plain text for a required argument: the quoted text, else what the clause is about."""
+    """Plain text for a required argument: the quoted text, else the rest of the clause (see `_about`)."""
     match schema_type(schema):
         case "string" if _is_plain_text(name, schema):
             quoted = words.take(_QUOTED)
