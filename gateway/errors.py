@@ -46,7 +46,7 @@ class GatewayError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """One wrong field: where it is (an RFC 6901 pointer into the body) and what is wrong with it."""
+    """One wrong field: its place (an RFC 6901 pointer into the body) and the problem with it."""
 
     pointer: str
     detail: str

@@ -68,7 +68,7 @@ class Metrics:
         self._store_errors = self._counter("store_errors_total", "Failed writes.", "code")
 
     def run_ended(self, agent: str, outcome: str, code: str = "", seconds: float | None = None) -> None:
-        """A run is over. `outcome` is its status (`completed`, ...); `code` is its error's, if it failed."""
+        """Count a run that is over. `outcome` is its status (`completed`, ...); `code` is its error's, if it failed."""
         self._runs(agent, outcome, code).inc()
         if seconds is not None:
             self._run_seconds(agent).observe(seconds)
@@ -85,7 +85,7 @@ class Metrics:
     def provider_retried(
         self, provider: str, code: str, following: Literal["again", "shortened", "elsewhere"] = "again"
     ) -> None:
-        """A model call failed with that code, and another try followed: see attempts.NextTry."""
+        """Count a model call that failed with that code and was followed by another try: see model.NextTry."""
         match following:
             case "again":
                 self._retries.labels(provider, code).inc()
@@ -95,7 +95,7 @@ class Metrics:
                 self._reductions.labels(provider).inc()
 
     def circuit_turned(self, provider: str, model: str, is_open: bool) -> None:
-        """A model was found to be down, or up again: see circuit.OnChange."""
+        """Count a model that is down, or up again: see circuit.OnChange."""
         gauge = self._open_circuits.labels(provider, model)
         if is_open:
             gauge.inc()
@@ -103,7 +103,9 @@ class Metrics:
             gauge.dec()
 
     def tool_failed(self, tool: str) -> None:
-        """`tool` is a backend tool's name: the configuration bounds these, while a model may invent any name."""
+        """Count a failed call. `tool` is a backend tool's name: the configuration bounds these, while a model may
+        invent any name.
+        """
         self._tool_errors.labels(tool).inc()
 
     def tokens_used(self, provider: str, model: str, input_tokens: int | None, output_tokens: int | None) -> None:
@@ -113,7 +115,7 @@ class Metrics:
             self._tokens.labels(provider, model, "output").inc(output_tokens)
 
     def refused(self, code: str, key: str) -> None:
-        """A request was refused with that problem's code. `key` is the configured key's name, empty for none."""
+        """Count a refused request by its problem's code. `key` is the configured key's name, empty for none."""
         self._refusals.labels(code, key).inc()
 
     def store_failed(self, code: str) -> None:

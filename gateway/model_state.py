@@ -1,8 +1,8 @@
 """The state of a thread's conversations at a provider's server: with it, only new messages are sent to the server.
 
-Below: messages, records. Above: the store, which stores it with the thread; the loop, which asks `Conversation` what to
-send; the run driver, which commits it. The thread's own messages are always complete: anything lost or refused here
-costs one request with the whole history, and no text.
+Below: messages, records. Above: the store, which stores it with the thread; the loop, which asks `Conversation` for the
+messages to send; the run driver, which commits it. The thread's own messages are always complete: anything lost or
+refused here costs one request with the whole history, and no text.
 
 A chain is a line of responses, each made from the one before it and some new messages
 (https://platform.openai.com/docs/guides/conversation-state). A held response is identified by the turn that it answered

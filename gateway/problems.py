@@ -51,8 +51,8 @@ class Problem:
 
 
 ErrorForm: TypeAlias = Callable[[Problem, Scope], Response]
-"""How a protocol renders a problem for the client of the request `Scope`. The problem's headers are added to the
-response where it lacks them.
+"""Renders a problem in a protocol's form, for the client of the request `Scope`. Headers of the problem that the
+response lacks are added to it.
 """
 
 

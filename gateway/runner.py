@@ -155,7 +155,7 @@ class Runner:
         check_input(given, limits, messages, state, replaces=replaces)
 
     async def _standing(self, owner: str, given: AgentInput) -> tuple[Sequence[Message], JsonValue | Absent]:
-        """The messages and the state of the input's thread, including what the running run has added so far."""
+        """The messages and the state of the input's thread, including those that the running run has added so far."""
         head = self._lines.head(owner, given.thread_id)
         if head is not None and head.thread is not None:
             return (*head.thread.messages, *head.fold.transcript.messages), head.fold.state
@@ -513,7 +513,7 @@ class Runner:
                 return deleted
 
     async def delete_idle_visitors(self, *, before: float) -> int:
-        """Delete the threads of visitors whose last run ended before then; gives how many. The removal's next `go_on`
+        """Delete the threads of visitors whose last run ended before then; returns how many. The removal's next `go_on`
         deletes their responses at providers.
 
         Raises:

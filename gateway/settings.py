@@ -96,7 +96,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """The section `server`; configuration.ServerSection says what each field means."""
+    """The section `server`; configuration.ServerSection explains its fields."""
 
     host: str
     port: int
@@ -466,7 +466,7 @@ def _at(value: JsonValue, path: FieldPath) -> JsonValue:
 
 
 def _part_problems(settings: Settings, parts: KnownParts) -> Iterator[FieldProblem]:
-    """Open every loop, model, tool, the store and the search engine, report what fails, and close everything again."""
+    """Open every loop, model, tool, the store and the search engine, report failures, and close everything again."""
     clock = SystemClock()
     http = HttpClients(clock)
     search = None

@@ -76,7 +76,7 @@ class Announcements:
 class ToolContext:
     """A call's context, and its way to show events while it runs.
 
-    `model_state`: what a stateful model's server keeps of the agent's conversations in this thread; empty for other
+    `model_state`: the state of the agent's conversations in this thread at a stateful model's server; empty for other
     models. `request_id` is the id in the log of the request that began the run; empty if another process began it.
     `trace` is the call's span, if traces are collected: its headers go with the tool's own requests.
     """

@@ -73,7 +73,7 @@ class Tracer(Protocol):
         """The current span's fields for a log line: `trace_id`, `span_id`; empty without one."""
 
     async def close(self) -> None:
-        """Export ended spans, within some seconds: what takes longer is lost."""
+        """Export the ended spans. Those that are not exported within some seconds are lost."""
 
 
 def current(span: Span | None) -> AbstractContextManager[None]:

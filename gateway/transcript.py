@@ -147,7 +147,7 @@ class Transcript:
         self._retracted: frozenset[str] = frozenset()
 
     def follow(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Follow the next events. Gives those that are not deltas, which callers may want to check."""
+        """Follow the next events. Returns those that are not deltas, which callers may want to check."""
         rare: Events = []
         for event in events:
             if isinstance(event, Deltas):
@@ -297,7 +297,7 @@ class RunFold:
         self.kinds: Set[type[Event]] = _NO_KINDS
 
     def follow(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Follow the next events. Gives those that are not deltas, which callers may want to check."""
+        """Follow the next events. Returns those that are not deltas, which callers may want to check."""
         rare = self.transcript.follow(events)
         if not rare:
             self.kinds = _NO_KINDS

@@ -56,7 +56,7 @@ AGENTS = DocumentKind(
 )
 
 MAX_VALUES: Final = 10_000
-"""How many values an agent may have, members and items of all levels together: checking them takes up to 0.1 s."""
+"""The most values of an agent, members and items of all levels together: checking them takes up to 0.1 s."""
 
 _TRIES: Final = 20  # of an update, as long as others change the agent meanwhile
 

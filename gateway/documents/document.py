@@ -15,11 +15,11 @@ from gateway.query_dsl.field_mapping import FieldType, field_types
 
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 MAX_ENTRIES = 10_000
-"""How many words and values of one document may be searched: writing them keeps other writes waiting."""
+"""The most searched words and values of one document: writing them keeps other writes waiting."""
 MAX_TEXT_CHARACTERS = 100_000
-"""How long a text may be in a field whose words are searched."""
+"""The longest text in a field whose words are searched."""
 MAX_ID_LENGTH = 512
-"""How long the id of a document may be."""
+"""The longest id of a document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class DocumentStore(Protocol):
         thread_id: str | None = None,
         most: int | None = None,
     ) -> int:
-        """Create the document, or replace all of it. Gives its version.
+        """Create the document, or replace all of it. Returns its version.
 
         `if_version`: the version to replace, or 0 to create a new document; None: create or replace. With `thread_id`
         the document is deleted with that thread of its owner, in the same transaction. From now on no line of the log

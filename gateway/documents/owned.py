@@ -32,7 +32,7 @@ class OwnedDocuments:
         *,
         thread_id: str | None = None,
     ) -> int:
-        """Create the document, or replace all of it. Gives its version."""
+        """Create the document, or replace all of it. Returns its version."""
         with self._counted():
             return await self._documents.put(kind, document_id, self.owner, body, if_version, thread_id=thread_id)
 

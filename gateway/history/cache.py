@@ -242,7 +242,7 @@ class _Merged:
         return self.add(sent, merge_history(produced, sent, self._answered))
 
     def add(self, sent: Messages, merged: Messages) -> bool:
-        """Add a merge's result; the last user message and what follows become a part of their own."""
+        """Add a merge's result; the last user message and the messages after it become a part of their own."""
         last = next((place for place in reversed(range(len(sent))) if sent[place].role == "user"), 0)
         split = 0
         if last:

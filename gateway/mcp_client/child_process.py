@@ -56,7 +56,7 @@ class ChildProcess:
 
     @property
     def last_lines(self) -> str:
-        """The end of what it wrote to stderr."""
+        """The last lines that it wrote to stderr."""
         return "\n".join(self._last_lines)
 
     async def lines(self) -> AsyncGenerator[bytes]:

@@ -450,7 +450,7 @@ class RunDriver:
         live.give_up(end)
 
     async def _keep_later(self, live: LiveRun) -> None:
-        # The thread stays locked until then: the stored thread lacks what its viewers saw.
+        # The thread stays locked until then: the stored thread lacks the messages that its viewers saw.
         live.work_in(asyncio.current_task())
         try:
             while True:

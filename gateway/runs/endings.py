@@ -1,4 +1,4 @@
-"""The records that a run's begin and end store; and the end of a run that its process left behind.
+"""The records that a run's begin and end store; and the end of a run that its process left unfinished.
 
 Below: events, messages, store, transcript, event_order. Above: the run driver, the runner. Pure, except
 `end_left_behind` and log lines.
@@ -168,7 +168,7 @@ def failed(
     record: RunRecord, error: Exception, redacted: Callable[[str], str], *, own_model: bool = False
 ) -> RunFailed:
     """The terminal event of a run that fails with `error`; the log has the details that viewers do not see. `redacted`
-    removes secrets. `own_model`: the run's owner made the model, and may see what its provider says.
+    removes secrets. `own_model`: the run's owner made the model, and may see its provider's message.
     """
     if isinstance(error, GatewayError):
         message, said, remote = error.message, {}, None

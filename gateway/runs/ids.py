@@ -24,7 +24,7 @@ from gateway.store import RunRecord, RunStatus, Store
 
 
 class RunIds:
-    """`live` are the running runs, by owner and the id that clients know."""
+    """Finds runs by the ids that clients know. `live` are the running runs, by owner and such an id."""
 
     def __init__(self, store: Store, live: Mapping[tuple[str, str], LiveRun]) -> None:
         self._store = store

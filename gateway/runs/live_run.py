@@ -136,7 +136,7 @@ class LiveRun:
 
     @property
     def begun(self) -> bool:
-        """The store has its first event: its begin is stored and counted."""
+        """Whether the store has the run's first event: its begin is stored and counted."""
         return self.kept > 0
 
     @property
@@ -146,7 +146,7 @@ class LiveRun:
 
     @property
     def sealed(self) -> bool:
-        """The terminal event was accepted; no event follows."""
+        """Whether the terminal event was accepted: no event follows."""
         return self._sealer.sealed
 
     # --- its phase
@@ -157,22 +157,22 @@ class LiveRun:
 
     @property
     def finishing(self) -> bool:
-        """No events are added any more, and it can no longer be stopped."""
+        """Whether no events are added any more, and the run can no longer be stopped."""
         return self._phases.now in FINISHING
 
     @property
     def settled(self) -> asyncio.Future[None]:
-        """Done when it was refused, or cannot be refused any more."""
+        """A future: done once the run was refused, or cannot be refused any more."""
         return self._phases.reached(SETTLED)
 
     @property
     def concluded(self) -> asyncio.Future[None]:
-        """Done when it has ended, or its end cannot be stored now (`unkept`)."""
+        """A future: done once the run has ended, or its end cannot be stored now (`unkept`)."""
         return self._phases.reached(CONCLUDED)
 
     @property
     def ended(self) -> asyncio.Future[None]:
-        """Done when it is over."""
+        """A future: done once the run is over."""
         return self._phases.reached(OVER)
 
     def enter(self, phase: Phase) -> None:
@@ -186,12 +186,12 @@ class LiveRun:
             self.audience.end_at(record.finished_at)
 
     def work_in(self, task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
-        """`stop` and `leave` cancel this task from now on. Gives the previous one."""
+        """Set the task that `stop` and `leave` cancel. Returns the previous one."""
         before, self.task = self.task, task
         return before
 
     async def tools(self) -> tuple[Mapping[str, Tool], Mapping[str, Approvers | None]]:
-        """OpenAgent.tools; none if the run is stopped meanwhile: a tool server may take its time."""
+        """As OpenAgent.tools; no tools if the run is stopped meanwhile: a tool server may be slow."""
         task = asyncio.current_task()
         assert task is not None
         before = self.work_in(task)
@@ -229,7 +229,7 @@ class LiveRun:
             self.task.cancel()
 
     def finish(self) -> None:
-        """The run is over and everything is published: viewers read the rest, then end."""
+        """End the run, whose events are all published: viewers read the rest, then end."""
         self.audience.finish()
         self.enter(Phase.OVER)
         self._wake_kept_waiters()
@@ -251,12 +251,12 @@ class LiveRun:
         self.sequence = self.kept = count_of(events)
 
     def rename_thread(self, title: str | None) -> None:
-        """The thread has a new title: the run's end stores the whole thread."""
+        """Take over the thread's new title, because the run's end stores the whole thread."""
         if self.thread is not None:
             self.thread = replace(self.thread, title=title)
 
     def follow(self, batch: Events) -> Events:
-        """Put the batch in order and fold it; gives the events to send, not yet numbered."""
+        """Put the batch in order and fold it; returns the events to send, not yet numbered."""
         events = self._sealer.follow(batch)
         if not (rare := self.fold.follow(events)):
             return events
@@ -284,7 +284,7 @@ class LiveRun:
             self.append(events)
 
     def append(self, events: Events) -> None:
-        """Number events that `follow` gave. The store gets them soon, and viewers once it has them."""
+        """Number events that `follow` returned. The store gets them soon, and viewers once it has them."""
         if self.failure is not None:  # after lost events, they would leave a gap
             return
         self.sequence += count_of(events)
@@ -321,7 +321,7 @@ class LiveRun:
         return records.count
 
     def number(self, events: Events) -> tuple[int, EventRecords]:
-        """Number events that are stored in another way (begin, end); gives the first number and the records."""
+        """Number events that are stored in another way (begin, end); returns the first number and the records."""
         self.hand_over()
         first = self.sequence + 1
         self.sequence += count_of(events)
@@ -329,7 +329,7 @@ class LiveRun:
         return first, encode_events(events, self._clock.now())
 
     def publish_numbered(self) -> None:
-        """The events that `number` gave, and all before them, are stored."""
+        """Show the events that `number` numbered, and all before them: they are stored now."""
         while self._unkept:
             _, first, events = self._unkept.popleft()
             self._publish(first, events)
@@ -345,7 +345,7 @@ class LiveRun:
         self._wake_kept_waiters()
 
     def block(self, error: StoreError) -> None:
-        """The store cannot store the run's end now; wake everybody who waits for it."""
+        """Note that the store cannot store the run's end now; wake everybody who waits for it."""
         self.unkept = error
         self.enter(Phase.UNKEPT)
         self._wake_kept_waiters()
@@ -387,7 +387,7 @@ class LiveRun:
                 self.task.cancel()
 
     def first_failure(self, error: GatewayError) -> GatewayError:
-        """Why the run could not be stored: `error`, or the earlier one that caused it."""
+        """The error for which the run could not be stored: `error`, or the earlier one that caused it."""
         return self.failure or error
 
     def _publish(self, first: int, events: Events) -> None:

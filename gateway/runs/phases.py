@@ -3,10 +3,10 @@
 Below: the standard library. Above: live_run, each of which has one `Phases`.
 
     opened   requested: it may still be refused
-    waiting for its thread
+    waiting  for its thread
     running  it begins, and its loop works
     leaving  its loop stops without an end: another process is to continue the run
-    ending its end, or the data for the next process, is being stored
+    ending   its end, or the data for the next process, is being stored
     unkept   its end cannot be stored now; that is tried again
     over     it has ended, was refused, or is left to another process
 

@@ -75,8 +75,8 @@ class Found(NamedTuple):
 
 
 async def recover(store: Store, clock: Clock, agents: AgentDirectory, leases: AsyncExitStack) -> Found:
-    """End the runs that an earlier process left behind, except those that can be continued and the runs that wait for
-    them. The agents of runs that can be continued stay open until `leases` ends.
+    """End the runs that an earlier process left unfinished, except runs that can be continued and the runs that wait
+    for these. The agents of runs that can be continued stay open until `leases` ends.
 
     Raises:
         StoreError: the store cannot be used now.

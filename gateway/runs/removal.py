@@ -40,7 +40,9 @@ HeldStates: TypeAlias = Mapping[int, States]
 
 
 class _Struck(NamedTuple):
-    """The deletions `to_tell` a deleted thread's providers; those of agents that still exist are `due`."""
+    """The deletions of a deleted thread's responses at providers: all of them (`to_tell`), and those whose agents still
+    exist (`due`).
+    """
 
     to_tell: Sequence[DueDeletion]
     due: Sequence[DueDeletion]
@@ -85,7 +87,7 @@ class ThreadRemoval:
         return True
 
     async def delete_all(self, agents: AgentDirectory, threads: Sequence[tuple[str, str]]) -> int:
-        """Delete several threads (owner and id) on which nothing runs; gives how many existed.
+        """Delete several threads (owner and id) on which nothing runs; returns how many existed.
 
         Raises:
             StoreError: the store cannot be used now, or could not delete all of them.
@@ -219,7 +221,7 @@ class ThreadRemoval:
         return replace(deletion, names=() if is_late else tuple(left), tries=tries)
 
     async def _forget(self, model: StatefulModel, deletion: DueDeletion) -> Sequence[str]:
-        """Delete a deletion's names at the provider; gives the names to try again later."""
+        """Delete a deletion's responses at the provider; returns the names to try again later."""
         left, refused = list(deletion.names), dict[str, ModelError]()
         error: ModelError | None = None
         tries = 0  # counted since the last successful deletion
@@ -269,7 +271,7 @@ def _who_asks(agent: OpenAgent | None, deletion: DueDeletion) -> StatefulModel |
 
 
 async def _forget_each(model: StatefulModel, left: list[str], refused: dict[str, ModelError]) -> ModelError | None:
-    """Delete the last name of `left` until none is left; gives the error that all others would get, too."""
+    """Delete the last response of `left` until none is left; returns the error that all others would get, too."""
     while left:
         try:
             await model.forget(left[-1])

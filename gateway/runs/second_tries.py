@@ -56,7 +56,8 @@ def _has_taken_in(thread: Thread, given: AgentInput) -> bool:
 def as_second_try(given: AgentInput, stored: Sequence[Message], *, is_whole: bool) -> AgentInput:
     """The second try's input, which only asks the model: the thread's messages without the response that was cut off.
 
-    A client that sends its whole history (`is_whole`) with the thread's ids decides itself what stays of that response.
+    A client that sends its whole history (`is_whole`) with the thread's ids decides itself which part of that response
+    stays.
     """
     if given.answers or given.recognition is not None or not is_whole:
         messages = tuple(_without_cut_off(stored))

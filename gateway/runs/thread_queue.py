@@ -48,7 +48,9 @@ class _Visit:
 
 
 class ThreadLines:
-    """`stop(run, reason)` cancels a run; `ends_unwatched(run)` says whether it ends when nobody watches it."""
+    """The lines of all threads. `stop(run, reason)` cancels a run; `ends_unwatched(run)` says whether it ends when
+    nobody watches it.
+    """
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class ThreadLines:
         return (owner, thread_id) not in self._lines
 
     def head(self, owner: str, thread_id: str) -> LiveRun | None:
-        """The working run."""
+        """The working run; None if there is none."""
         line = self._lines.get((owner, thread_id))
         return line[0] if line and isinstance(line[0], LiveRun) else None
 

@@ -1,7 +1,7 @@
 """One reader of a run's events: a prelude, the log's events, then live ones.
 
-Below: events, messages, transcript (what is open), store. Above: live_run, which feeds the viewers of a run under way;
-replay, which makes those of a finished run; the protocols, which read them.
+Below: events, messages, transcript (the open items), store. Above: live_run, which feeds the viewers of a run under
+way; replay, which makes those of a finished run; the protocols, which read them.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from gateway.clock import Kept as Kept  # what a store's writes give
-
 Item = TypeVar("Item")
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.clock import Kept as Kept  # what a store's writes give
-
 LEAST_LIFE_SECONDS = 3600.0
 """How long a thread stays after its last write, so that retries and returning viewers find it."""
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from gateway.agent import ThreadPoint
-from gateway.clock import Kept as Kept  # what a store's writes give
+from gateway.clock import Kept
 from gateway.events import Event, OpenInterrupt, Usage, count_of
 from gateway.frozen import quickly_made
 from gateway.history.versions import Rewrite
@@ -170,7 +170,8 @@ class RunStore(Protocol):
         `last_version` was. Then nothing is replaced: the previous version stays as it was, and messages of both are
         stored once. The new one's parent is the previous one, and it was created at `thread.updated_at`.
 
-        Messages that `rewrite` hides leave the thread; list_messages gives them when it is asked for the version.
+        Messages that `rewrite` hides leave the thread; list_messages has them if it is asked for the version by its
+        number.
 
         With a `fork`, the thread is first stored as this fork, as fork_thread does. `patient`: wait for other programs
         as long as for a run under way; for a run that waited for its thread.

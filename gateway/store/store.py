@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 
 from gateway.agent import Secret
 from gateway.clock import Clock
-from gateway.clock import Kept as Kept  # what a store's writes give
 from gateway.documents.document import DocumentStore
 from gateway.store.retention import RetentionStore
 from gateway.store.runs import RunStore
@@ -49,7 +48,7 @@ class Store(ThreadStore, RunStore, RetentionStore, Protocol):
         """
 
     async def close(self) -> None:
-        """Write what is queued, then release the store."""
+        """Write the queued changes, then release the store."""
 
     async def check(self) -> None:
         """Raises StoreError if a write would fail now; for readiness. It does not wait for other programs."""
@@ -90,7 +89,7 @@ class StoreEnvironment:
 class StoreType:
     """A part: `open(url, environment)` for store URLs whose scheme is `name`; it does no I/O.
 
-    `file` gives the store's local file, if it is one: the process puts its own files beside it.
+    `file` returns the store's local file, None for a store without one: the process puts its own files beside it.
     """
 
     name: str

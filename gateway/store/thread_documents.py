@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from gateway.clock import Kept as Kept  # what a store's writes give
 from gateway.documents.document import DocumentKind
 from gateway.messages import JsonObject, Message
 from gateway.store.threads import ThreadSummary

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.agent import ABSENT, Absent
-from gateway.clock import Kept as Kept  # what a store's writes give
 from gateway.events import OpenInterrupt
 from gateway.frozen import quickly_made
 from gateway.history.versions import Rewrite
@@ -201,7 +200,7 @@ class ThreadStore(Protocol):
         """
 
     async def list_versions(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[ThreadVersion]:
-        """The thread's versions by number; one of them is current. Empty for an unknown thread. Raises as list_threads."""
+        """The thread's versions by number; one is current. Empty for an unknown thread. Raises as list_threads."""
 
     async def load_version(self, owner: str, thread_id: str, version: int) -> VersionContent | None:
         """A version with its messages. None: no such thread or version."""

@@ -135,7 +135,7 @@ def _field(parameter: inspect.Parameter, documented: str | None) -> tuple[Any, F
 
 
 def _own_description(annotation: Any) -> str | None:
-    """The description in `Annotated[int, Field(description="...")]` or `Annotated[int, "..."]`; None if there is none."""
+    """The description in `Annotated[int, Field(description="...")]` or `Annotated[int, "..."]`; None without one."""
     if get_origin(annotation) is Annotated:
         for extra in get_args(annotation)[1:]:
             if isinstance(extra, FieldInfo) and extra.description:
