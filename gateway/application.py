@@ -447,14 +447,14 @@ class Application:
         if server.visitor_retention_days is not None:
             before = now - server.visitor_retention_days * _DAY_SECONDS
             if deleted := await self.runner.delete_idle_visitors(before=before):
-                logger.info("deleted visitors' threads of long ago", extra={"threads": deleted})
+                logger.info("deleted old threads of visitors", extra={"threads": deleted})
         for sweep in self._sweeps:
             try:
                 await sweep()
             except StoreError:
                 raise
             except Exception:  # a protocol's failure must not end the removal of old logs
-                logger.exception("what a protocol keeps no longer could not be deleted; it is tried again")
+                logger.exception("a protocol's expired data could not be deleted; it is tried again")
         # last: the threads that were just deleted may have responses to delete at providers, too
         await self.runner.removal.go_on(self.driver.agents)
 

@@ -318,7 +318,8 @@ class Sealer:
         if what not in self._reported:
             self._reported |= {what}
             logger.warning(
-                "dropped an event out of order, and will others like it", extra={"event": what[0], "why": why}
+                "dropped an event out of order; more like it are dropped without a line",
+                extra={"event": what[0], "why": why},
             )
         return []
 

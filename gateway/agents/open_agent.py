@@ -102,7 +102,7 @@ class OpenAgent:
         known = self.model.capabilities.options.names
         if unknown := [name for name in self.definition.model.options.named if name not in known]:
             logger.warning(
-                "the agent's model does not know these options: they are not sent",
+                "the agent's model does not have these options: they are not sent",
                 extra={"agent_id": self.definition.id, "ignored": unknown},
             )
         context = self.definition.context
@@ -112,7 +112,7 @@ class OpenAgent:
             ignored.append("summarize")
         if ignored and self.model.capabilities.is_stateful:
             logger.warning(
-                "the agent's model is stateful: its provider sees to the length of conversations, limits are ignored",
+                "the agent's model is stateful: its provider limits conversations itself, these limits are ignored",
                 extra={"agent_id": self.definition.id, "ignored": ignored},
             )
 

@@ -124,7 +124,7 @@ def merge_history(
     if turns:
         merged = _with_media(merged, stored, turns)
     if dropped:
-        logger.warning("dropped a client's results for calls that have one", extra=counted(dropped))
+        logger.warning("dropped a client's results for calls that have a result", extra=counted(dropped))
     return tuple(merged)
 
 
@@ -246,7 +246,7 @@ def _words(sent: Sequence[Message], known: Mapping[str, Message] = {}) -> dict[s
     """
     words = {message.id: message for message in sent}
     if len(words) < len(sent):
-        logger.warning("dropped messages whose id stands twice", extra={"count": len(sent) - len(words)})
+        logger.warning("dropped messages with repeated ids", extra={"count": len(sent) - len(words)})
     # Only the server knows who made a message: a client cannot claim a turn.
     claims = [
         message for message in words.values() if message.turn_id is not None and known.get(message.id) is not message

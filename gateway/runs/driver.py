@@ -345,7 +345,7 @@ class RunDriver:
             await shielded(self.store.queue_run(live.record))
         except GatewayError as error:  # then it is stored once the run is the head, with everything else
             logger.warning(
-                "a run that left the queue is not kept as ended yet",
+                "a run left the queue, and this is not stored yet",
                 extra={"run_id": live.record.run_id, "code": error.code},
             )
 
@@ -439,7 +439,9 @@ class RunDriver:
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
         """Show the run's end, unless one was shown, and store it later: the store cannot be used now."""
         self.metrics.store_failed(terminal.code)
-        logger.error("a run ended before it could be kept", extra={"run_id": live.record.run_id, "code": terminal.code})
+        logger.error(
+            "a run ended before its end could be stored", extra={"run_id": live.record.run_id, "code": terminal.code}
+        )
         if live.shown_end is None:
             self._show_end(live, replace(terminal, usage=live.fold.usage.total))
         self._spawn(live, self._keep_later(live))
@@ -463,7 +465,7 @@ class RunDriver:
         except (NotFoundError, ConflictError):
             logger.warning("a run was gone before it could be ended", extra={"run_id": live.record.run_id})
         except Exception:
-            logger.exception("a run's end cannot be kept", extra={"run_id": live.record.run_id})
+            logger.exception("a run's end cannot be stored", extra={"run_id": live.record.run_id})
         finally:
             self._leave(live)
 

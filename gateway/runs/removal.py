@@ -308,6 +308,6 @@ def _named(model: StatefulModel, names: Sequence[str]) -> dict[str, object]:
 def _tell_of_nobody(deletion: DueDeletion) -> None:
     names = deletion.names
     logger.warning(
-        "responses of a deleted thread stay where no agent asks any more",
+        "responses of a deleted thread stay at a server that no agent asks any more",
         extra={"agent_id": deletion.agent_id, "responses": len(names), "response_ids": list(names[:MOST_NAMED])},
     )

@@ -133,7 +133,7 @@ async def _summary(model: Model, request: ModelRequest, older: Sequence[Message]
                     if isinstance(event, TextDelta):
                         said.append(text := event.text)
                         if (room := room - len(text)) < 0:
-                            logger.warning("a summary has no end", extra={"model": model.model_id})
+                            logger.warning("a summary is too long", extra={"model": model.model_id})
                             return "", usage
                     elif isinstance(event, UsageReported):
                         usage = event.usage

@@ -47,7 +47,7 @@ class StateChanges:
         try:
             value = _json_value(self._state.value)
         except ToolError:
-            logger.warning("a tool set a state that has no JSON form: the state stays what it was")
+            logger.warning("a tool set a state that has no JSON form: the state stays as it was")
             self._state.value = load_json(known)
             return []
         self._state.value = value

@@ -30,7 +30,7 @@ from tests.waiting import until
 DEADLINE_SECONDS = 60
 CONFIGURED = agent("configured", scripted([{"text": "from the file"}]))
 ANSWER = message_item("Here it is")
-NOBODY = "responses of a deleted thread stay where no agent asks any more"
+NOBODY = "responses of a deleted thread stay at a server that no agent asks any more"
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ DELETED = Script(200, (b"{}",), "application/json", framing="length")
 STAYS = "responses of a deleted thread stay at their provider"
 LATER = "responses of a deleted thread are not deleted yet: their provider is asked again later"
 GIVEN_UP = "responses of a deleted thread stay at their provider: it is not asked again"
-NOBODY = "responses of a deleted thread stay where no agent asks any more"
+NOBODY = "responses of a deleted thread stay at a server that no agent asks any more"
 
 
 @pytest.fixture
