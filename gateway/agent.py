@@ -108,8 +108,8 @@ class Budgets:
 
     `on_max_iteration`: the next step if the last of `max_iteration` model calls still calls tools. `answer`: one more
     model call, which has to answer without tools; `stop`: nothing, the run ends as incomplete (`max_iterations`);
-    `summarize`: one more model call without tools, which summarises the steps. There a round of tool calls counts as an
-    iteration, too: 10 are 5 model calls with their tools, and the summary.
+    `summarize`: one more model call without tools, which summarises the steps. With `summarize`, a round of tool calls
+    counts as an iteration, too: 10 are 5 model calls with their tools, and the summary.
     """
 
     max_iteration: int = 10

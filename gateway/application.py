@@ -84,7 +84,7 @@ _OPEN_TO_OTHERS = "others than this machine reach the gateway and need no key: s
 
 
 class Application:
-    """The gateway as an ASGI application (`asgi`), with what the server around it needs to stop it well."""
+    """The gateway as an ASGI application (`asgi`), with the methods by which the server around it stops it well."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class Application:
         await self._routes(scope, receive, send)
 
     async def stop(self) -> None:
-        """Stop being ready, tell viewers, and end the runs. Returns once no run is left.
+        """Stop being ready, tell viewers when to reconnect, and end the runs. Returns once no run is left.
 
         A second call does not wait: it cancels the runs that are left.
         """

@@ -44,7 +44,7 @@ class LruCache(Generic[Key, Value]):
             self.size -= oldest
 
     def drop(self, key: Key) -> Value | None:
-        """Forget the value, and give it; None if there is none."""
+        """Remove the value and return it; None if there is none."""
         if (kept := self._kept.pop(key, None)) is None:
             return None
         self.size -= kept[1]

@@ -80,7 +80,7 @@ class AnswerOptions:
     """The options that a request can use with a model: names of GenerationOptions' fields, kinds of formats, and
     whether calls can be forced.
 
-    `most_stops`: how many texts `stop` may have; None: any number. `formats_beside_tools`: a format is possible where
+    `most_stops`: how many texts `stop` may have; None: any number. `formats_beside_tools`: a format is possible even if
     there are tools that the model may call.
     """
 
@@ -211,7 +211,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """The models to ask in turn if an agent's own model has failed; `circuit` is the own model's."""
+    """The models to ask in turn if an agent's own model has failed; `circuit` is the circuit of the own model."""
 
     others: tuple[Alternative, ...] = ()
     circuit: Circuit | None = None
@@ -235,7 +235,7 @@ class ModelProvider:
     """A part: opens the models of one `model_provider`.
 
     `open` does no I/O; it raises ConfigurationError for settings that can never work. `credentials` (the known names),
-    `needs_model_id` and `options` (the supported ones of the settings that not all providers have) let `config check`
+    `needs_model_id` and `options` (the supported settings, of those that not all providers have) let `config check`
     report errors early.
 
     `from_callers`: agents that callers make may have such models too. `endpoints` are the provider's own hosts, as

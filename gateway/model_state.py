@@ -5,7 +5,7 @@ messages to send; the run driver, which commits it. The thread's own messages ar
 refused here costs one request with the whole history, and no text.
 
 A chain is a line of responses, each made from the one before it and some new messages
-(https://platform.openai.com/docs/guides/conversation-state). A held response is identified by the turn that it answered
+(https://platform.openai.com/docs/guides/conversation-state). A held response is identified by the turn of its answer
 and by a digest of everything before it, so that an edited or shortened history falls back to the latest response that
 it still continues.
 """

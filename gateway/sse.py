@@ -73,7 +73,9 @@ class FrameSource(Protocol):
         """Whether the last frames of `next` were the end. May stay False if only an empty `next` shows the end."""
 
     def close(self) -> None:
-        """The stream is over, or the client has left: a waiting `next` gives empty at once. May be called again."""
+        """The stream is over, or the client has left: a waiting `next` returns empty bytes at once. May be called
+        again.
+        """
 
 
 class OpenStreams:

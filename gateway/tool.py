@@ -98,7 +98,7 @@ class ToolContext:
         Its values become JSON as results do.
 
         Raises:
-            ToolError: it is none of these, or clients would refuse it.
+            ToolError: the event is of another kind, or clients would refuse it.
         """
         event = announced(event)
         if self.announcements is not None:

@@ -91,7 +91,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def token_usage(by_turn: Sequence[tuple[int, Usage]]) -> JsonObject:
-    """The tokens of a run by model, and by model call, in the words of ml-commons, which has an event for them."""
+    """The tokens of a run by model, and by model call, in the form of ml-commons' event for them."""
     totals = total_usage(usage for _, usage in by_turn)
     per_model: list[JsonValue] = []
     for total in totals:

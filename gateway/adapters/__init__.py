@@ -4,7 +4,7 @@ protocol_adapter.py  the contract of adapters, `ProtocolAdapter`, also for a pro
 a2a.py, agent_api.py, responses.py   the gateway's own protocols as adapters
 adapter_app.py       adds an adapter's endpoints: `app.get`, `app.post`
 adapter_request.py   the request that a handler gets
-agent_function.py    asks an agent for a handler: `func(request)`
+agent_function.py    lets a handler ask an agent: `func(request)`
 streamed_items.py    a handler's items as a stream of server-sent events
 choice.py            chooses the protocols that an application serves
 

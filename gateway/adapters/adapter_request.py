@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 
 class AdapterRequest(Request):
-    """A request as handlers get it. `data` is the JSON of its body, None if the body is empty; `read` is the body."""
+    """A request as handlers get it. `data` is the JSON of its body, None if there is no body; `read` is the body."""
 
     data: Any = None
     read: bytes = b""

@@ -186,7 +186,7 @@ class StoredAgents:
         Raises:
             NotFoundError: the owner has no such agent.
             InvalidRequestError: it would have wrong fields; or as `change`.
-            ConflictError: others change it all the time.
+            ConflictError: others kept changing it at the same time.
             UnavailableError: its credentials cannot be opened.
         """
         for tries_left in reversed(range(_TRIES)):

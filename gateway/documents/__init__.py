@@ -4,5 +4,5 @@ document.py   a document, a kind of documents, and the contract of a store of do
 owned.py      one owner's documents
 sealing.py    members of documents that are kept encrypted
 
-Below: the query language, in `query_dsl/`. Above: `store.py`, whose `documents` this is.
+Below: the query language, in `query_dsl/`. Above: `store/`, whose `Store.documents` this is.
 """

@@ -29,9 +29,9 @@ class Unseen(NamedTuple):
 
 
 class StaleHistoryError(ConflictError):
-    """A client sent its history without messages of the thread that it does not know.
+    """A client sent its whole history, which lacks messages of the thread that it does not know.
 
-    Merging that history would make a version of the thread without them.
+    Merging that history would make a version of the thread without these messages.
     """
 
     default_code = "stale_history"

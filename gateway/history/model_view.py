@@ -141,8 +141,8 @@ class _Answer:
 
 
 def _entries(messages: Sequence[Message]) -> list[Message | _Answer]:
-    """Single messages, and answers that are not empty. An answer's messages share a turn id; a client's, which have
-    none, are consecutive.
+    """Single messages, and answers that are not empty. The messages of an answer share a turn id; those of a client's
+    answer have none and are consecutive.
     """
     entries: list[Message | _Answer] = []
     turns: dict[str, _Answer] = {}

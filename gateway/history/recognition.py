@@ -37,7 +37,7 @@ def common_beginning(
     """How many of the thread's messages are recognised, and how many of the sent ones are their copies.
 
     `start` counts the messages of both that are recognised already; they end with a person's message, and share no call
-    with the rest. `backend_calls` are prefixes of ids that only sent messages have, for calls of the gateway's own.
+    with the rest. `backend_calls` are prefixes of ids that only sent messages have, for the gateway's own calls.
     """
     known, new = start[0] - 1, start[1] - 1  # the person's message is compared again: the rest begins after it
     if known < 0 or new < 0:

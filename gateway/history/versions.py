@@ -161,7 +161,7 @@ def _is_beside_words(message: Message) -> bool:
 
 
 def _is_beginning(lost: Sequence[int], stored: Sequence[Message], now: Sequence[Message], there: set[int]) -> bool:
-    """Whether the lost messages came before all that are there, and no id of theirs is there with other words."""
+    """Whether the lost messages came before all that are there, and none of their ids is there with other words."""
     ids = {message.id for message in now}
     if any(stored[number].id in ids for number in lost):
         return False

@@ -212,8 +212,8 @@ def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = F
 
 
 def _with_waiting(messages: tuple[Message, ...], thread: Thread, agent_id: str) -> tuple[Message, ...]:
-    """The messages, and in their places those of the thread whose calls wait for answers at other agents: a run of this
-    agent withdraws none of them.
+    """The messages, with the thread's messages whose calls wait for answers at other agents, in their places: a run of
+    this agent withdraws none of these calls.
     """
     waiting = {item.call.call_id for item in thread.interrupts if not item.is_asked_by(agent_id)}
     if not waiting or waiting <= {call.call_id for message in messages for call in message.tool_calls}:

@@ -1,8 +1,8 @@
 """The terms of one run: its agent's definition combined with its request's options.
 
-Below: the words, model, open_agent. Above: the runner, the run driver. Pure but for a line in the log. The agent
-decides what its operator locks; otherwise the request decides, and the agent decides what the request leaves out. Of
-two limits of tokens the smaller counts. The loop sees no difference between what was configured and what was requested.
+Below: the words, model, open_agent. Above: the runner, the run driver. Pure but for a line in the log. For an option
+that the operator locks, or that the request leaves out, the agent's setting holds; else the request's. Of two limits of
+tokens the smaller counts. The loop sees no difference between configured and requested options.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def check_options(agent: OpenAgent, given: AgentInput) -> None:
     """Refuse options that cannot be met; log those that are ignored.
 
     Raises:
-        InvalidRequestError: the agent's model cannot answer like that, or the request has no such tool.
+        InvalidRequestError: the agent's model cannot meet an option, or the request has no such tool.
     """
     if (options := given.options) is None:
         return

@@ -36,9 +36,8 @@ async def failed_before(store: Store, thread: Thread | None) -> RunRecord | None
 async def is_second_try(
     store: Store, thread: Thread | None, agent_id: str, given: AgentInput, digest: str | None = None
 ) -> bool:
-    """Whether the input repeats that of the thread's last run, which failed. `digest`: the input's, if the caller has
-    it
-    (see endings.input_digest).
+    """Whether the input repeats the input of the thread's last run, which failed. `digest`: the input's digest, if the
+    caller has it (see endings.input_digest).
     """
     if thread is None or not may_be_second_try(given) or (last := await failed_before(store, thread)) is None:
         return False

@@ -57,7 +57,8 @@ class ThreadWrites:
         self, owner: str, given: AgentInput, limits: RunLimits | None = None, *, waits: bool = False
     ) -> Sequence[Message]:
         """Add the input's messages to its thread; returns them as they are stored. A message that the thread has stays
-        as it is, so that a request may be repeated. `waits`: for the runs that work on the thread or wait for it.
+        as it is, so that a request may be repeated. `waits`: first wait for the runs that work on the thread or wait
+        for it.
 
         Raises:
             NotFoundError: no such thread.

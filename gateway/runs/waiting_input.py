@@ -21,9 +21,8 @@ _WAITS: Final = "waits"  # a member of the record's request
 def waiting_record(
     record: RunRecord, given: AgentInput, collection: str, stored: Sequence[Message], ahead: Sequence[Message]
 ) -> RunRecord:
-    """The record of a run that waits for one whose begin is not stored. `collection`: the one that its thread must be
-    in.
-    `stored`: the thread's messages; `ahead`: those and the messages that wait before the run.
+    """The record of a run that waits for a run whose begin is not stored. `collection`: the collection that its thread
+    must be in. `stored`: the thread's messages; `ahead`: these and the messages that wait before the run.
     """
     said: dict[str, Any] = {"collection": collection} if collection else {}
     if given.short_lived:

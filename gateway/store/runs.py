@@ -280,6 +280,6 @@ class RunStore(Protocol):
         """
 
     async def waiting_runs(self) -> list[tuple[RunRecord, tuple[Message, ...]]]:
-        """The runs that wait, and the runs that left the queue while their messages stay there, each with its messages;
-        in the order of queue_run.
+        """The runs that wait, and the runs that left the queue but whose messages are still kept there, each with its
+        messages; in the order of queue_run.
         """

@@ -54,7 +54,7 @@ class Store(ThreadStore, RunStore, RetentionStore, Protocol):
         """Raises StoreError if a write would fail now; for readiness. It does not wait for other programs."""
 
     async def vacuum(self) -> Vacuumed:
-        """Rewrite the stored data without the space of deleted data; runs under way wait. Raises StoreError if that
+        """Rewrite the store without the space that deleted data take; runs under way wait. Raises StoreError if that
         cannot be done now.
         """
 

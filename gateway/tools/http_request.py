@@ -1,4 +1,4 @@
-"""HttpTool: a request with the model's arguments to an endpoint that the operator has set.
+"""HttpTool: sends the model's arguments to an endpoint that the operator has set.
 
     - type: HttpTool
       name: order_status

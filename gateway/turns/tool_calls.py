@@ -42,7 +42,7 @@ _TOO_LARGE = "The arguments are too large, or nested too deep, to be checked aga
 
 def parse_arguments(text: str) -> JsonObject:
     """The JSON object in `text`. For an empty text and `null`, which many models write for "no arguments", an empty
-    one.
+    object.
 
     Raises:
         ToolError: it is not JSON, not an object, or nested too deep.
