@@ -223,7 +223,7 @@ class Application:
         raw_path = scope["raw_path"].lower()
         if b"%2f" in raw_path or b"%00" in raw_path:
             scope["path"] = path_with_marked_slashes(scope["raw_path"])
-        if (root := scope.get("app_root_path")) and scope["path"].endswith("/"):  # few have it, and no stream does
+        if (root := scope.get("app_root_path")) and scope["path"].endswith("/"):  # few requests have it, and no stream
             send = prefixed_redirects(root, send)
         caller = scope["state"].get("caller")
         if caller is not None:

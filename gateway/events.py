@@ -151,7 +151,7 @@ class Deltas:
         return type(self)(id, texts)
 
 
-# Set the fields of a frozen object, of which there is one for each network read.
+# Set the fields of a frozen event: one is made for each network read.
 _set_id: Final = vars(Deltas)["id"].__set__
 _set_texts: Final = vars(Deltas)["texts"].__set__
 

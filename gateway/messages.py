@@ -23,7 +23,7 @@ Role: TypeAlias = Literal["system", "developer", "user", "assistant", "reasoning
 INSTRUCTION_ROLES: Final = ("system", "developer")
 """The roles of messages that instruct the model and are no part of the conversation."""
 
-_UUID_VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))  # the two bits before it are 1 and 0
+_UUID_VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))  # its first two bits are 1 and 0
 
 
 def new_id(prefix: str) -> str:

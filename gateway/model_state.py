@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_CONVERSATION = "default"
 
-# How far back an edited history can fall, and how many conversations of an agent are remembered per thread.
+# How many responses an edited history can fall back to, and how many conversations of an agent are kept per thread.
 KEPT_RESPONSES = 32
 KEPT_CONVERSATIONS = 100
 # How many unused responses are remembered by name, to delete them with the thread.

@@ -481,7 +481,7 @@ class Runner:
                 self.driver.cancel(live, "cancelled")
             head = line[0]
             await asyncio.wait((head.concluded,))
-            if head.unkept is not None and not head.ended.done():  # its thread goes, and with it its end
+            if head.unkept is not None and not head.ended.done():  # its end is deleted with its thread
                 deleted = await self.removal.delete(self.agents, owner, thread_id, held) or deleted
                 head.stop_keeping()
                 await asyncio.wait((head.ended,))

@@ -298,7 +298,7 @@ class RunFrames:
             self.ended = last is RunFinished or last is RunFailed
             if frames := self._render(events, batch.first):
                 return frames
-            # The client sees nothing of these: for it the silence goes on.
+            # These events gave no frame: the client's silence goes on.
             now = asyncio.get_running_loop().time()
             silent_since = silent_since or now
             left = timeout_seconds - (now - silent_since)

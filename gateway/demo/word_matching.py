@@ -99,7 +99,7 @@ def concepts(text: str) -> list[str]:
 
 
 def _stem(word: str) -> str:
-    if word == "news":  # not several of something new
+    if word == "news":  # not a plural of "new"
         return word
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
@@ -395,7 +395,7 @@ def _find_choice(words: _Clause, choices: Sequence[JsonValue], chosen: set[str])
     for choice, own in parts.items():
         if own and own <= said:
             return choice
-    # "the teapot", where one choice alone is a teapot
+    # such as "the teapot", if only one choice has that word
     once = {word for word, count in Counter(word for own in parts.values() for word in own).items() if count == 1}
     named = [choice for choice, own in parts.items() if own & once & said]
     if len(named) == 1:

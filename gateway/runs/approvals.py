@@ -123,7 +123,7 @@ def decide(
     if not (interrupts or answers):
         return _NOTHING_ASKED
     given: dict[str, InterruptAnswer] = {}
-    own_last = sorted(interrupts, key=lambda item: item.is_asked_by(agent_id))  # of one id the agent's own counts
+    own_last = sorted(interrupts, key=lambda item: item.is_asked_by(agent_id))  # the agent's own one wins
     known = {item.interrupt.id: item for item in own_last}
     ignored: list[str] = []
     for answer in answers:

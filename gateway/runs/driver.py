@@ -155,7 +155,7 @@ class RunDriver:
             stored = await self._stored_ahead(live) if policy == "enqueue" else ()
             waiting = await self.lines.enter(live, policy)
             if waiting:
-                # Nothing is awaited before: the store has the order of the line.
+                # Nothing is awaited before this, so that the store gets the runs in the order of the line.
                 ahead, stateful = self.lines.ahead(live, stored), live.terms.model.capabilities.is_stateful
                 live.waiting_messages = waiting_messages(given, ahead, is_stateful=stateful)
                 if not self.lines.has_begun(*live.thread_key):

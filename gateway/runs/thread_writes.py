@@ -225,7 +225,7 @@ class ThreadWrites:
             with suppress(NotFoundError):
                 async with self._driver.agents.leased(thread.owner, thread.agent_id) as agent:
                     tools, _ = await agent.tools()
-            # Whose agent is gone: nobody knows any more which of its tools were the client's.
+            # The agent is gone: nobody knows any more which of its tools were the client's.
             refused = tools is None or bool(claims(new, thread, tools))
         if refused:
             raise InvalidRequestError(

@@ -153,7 +153,7 @@ class Viewer:
         if not self._events:
             self._first = first
             self._events = events
-        elif first - self._first > self._max_events:  # without these: a single burst is not the reader's fault
+        elif first - self._first > self._max_events:  # these events do not count: one burst is not the reader's fault
             self._drop()
         else:
             self._events = [*self._events, *events]

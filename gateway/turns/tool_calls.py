@@ -32,7 +32,7 @@ _MOST_CHECKS = 300_000  # places in the schema times values
 # Bytes copied to describe a problem: each failing place copies its value.
 _MOST_DESCRIBED = 100_000
 _DESCRIPTION_BYTES = 64  # the cost of a place besides its value
-_TEXT_BYTES = 64  # of text, which a pattern reads in the time of one check
+_TEXT_BYTES = 64  # of text: a pattern reads so many in the time of one check
 _KEPT_PLACES = 40_000  # of all validators that one agent keeps
 _LARGEST_PATTERN = MAX_PLACES * BYTES_PER_UNIT
 _LEAST_PLACES = 16  # the cost of an entry without a validator
