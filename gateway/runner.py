@@ -535,4 +535,4 @@ class Runner:
             if thread is None or thread.updated_at >= before:
                 return False
             held = await self.removal.look(self.agents, owner, thread_id)
-            return await self.removal.delete(self.agents, owner, thread_id, held, tells_later=True)
+            return await self.removal.delete(self.agents, owner, thread_id, held, later=True)

@@ -39,12 +39,12 @@ States: TypeAlias = Mapping[str, ModelState]
 HeldStates: TypeAlias = Mapping[int, States]
 
 
-class _Struck(NamedTuple):
-    """The deletions of a deleted thread's responses at providers: all of them (`to_tell`), and those whose agents still
-    exist (`due`).
+class _Removed(NamedTuple):
+    """The deletions of a deleted thread's responses at providers: all (`deletions`), and those that an agent can still
+    ask for (`due`).
     """
 
-    to_tell: Sequence[DueDeletion]
+    deletions: Sequence[DueDeletion]
     due: Sequence[DueDeletion]
 
 
@@ -70,20 +70,20 @@ class ThreadRemoval:
         return {}
 
     async def delete(
-        self, agents: AgentDirectory, owner: str, thread_id: str, held: HeldStates, *, tells_later: bool = False
+        self, agents: AgentDirectory, owner: str, thread_id: str, held: HeldStates, *, later: bool = False
     ) -> bool:
         """Delete a thread without runs, and the `held` states at providers. False: there is no such thread.
 
-        `tells_later`: leave the providers to the next `go_on`, for deleting many threads in a row. The caller holds the
+        `later`: leave the providers to the next `go_on`, for deleting many threads in a row. The caller holds the
         thread's line, so that no run begins meanwhile.
 
         Raises:
             StoreError: the store cannot be used now.
         """
-        struck = await self._strike(agents, owner, thread_id, held)
-        if struck is None:
+        removed = await self._remove_stored(agents, owner, thread_id, held)
+        if removed is None:
             return False
-        self._tell(agents, *struck, tells_later=tells_later)
+        self._begin_due(agents, *removed, later=later)
         return True
 
     async def delete_all(self, agents: AgentDirectory, threads: Sequence[tuple[str, str]]) -> int:
@@ -93,28 +93,30 @@ class ThreadRemoval:
             StoreError: the store cannot be used now, or could not delete all of them.
         """
 
-        async def strike(owner: str, thread_id: str) -> _Struck | None:
-            return await self._strike(agents, owner, thread_id, await self.look(agents, owner, thread_id))
+        async def remove(owner: str, thread_id: str) -> _Removed | None:
+            return await self._remove_stored(agents, owner, thread_id, await self.look(agents, owner, thread_id))
 
-        found = await asyncio.gather(*[strike(*thread) for thread in threads], return_exceptions=True)
+        found = await asyncio.gather(*[remove(*thread) for thread in threads], return_exceptions=True)
         errors = [each for each in found if isinstance(each, BaseException)]
-        struck = [each for each in found if isinstance(each, _Struck)]
-        self._tell(
+        removed = [each for each in found if isinstance(each, _Removed)]
+        self._begin_due(
             agents,
-            [deletion for each in struck for deletion in each.to_tell],
-            [deletion for each in struck for deletion in each.due],
+            [deletion for each in removed for deletion in each.deletions],
+            [deletion for each in removed for deletion in each.due],
         )
         if errors:
             raise errors[0]
-        return len(struck)
+        return len(removed)
 
-    async def _strike(self, agents: AgentDirectory, owner: str, thread_id: str, held: HeldStates) -> _Struck | None:
+    async def _remove_stored(
+        self, agents: AgentDirectory, owner: str, thread_id: str, held: HeldStates
+    ) -> _Removed | None:
         """Delete a thread from the store; None if there is no such thread."""
-        to_tell = self._to_tell(held.values())
-        due = [deletion for deletion in to_tell if await self._can_ask(agents, deletion)]
+        deletions = self._deletions_for(held.values())
+        due = [deletion for deletion in deletions if await self._can_ask(agents, deletion)]
         if not await self._store.delete_thread(owner, thread_id, due):
             return None
-        return _Struck(to_tell, due)
+        return _Removed(deletions, due)
 
     async def delete_version(self, agents: AgentDirectory, owner: str, thread_id: str, version: int) -> bool:
         """Delete one version of a thread, and the states at providers that no other version continues. False: there is
@@ -126,11 +128,11 @@ class ThreadRemoval:
         """
         held = await self.look(agents, owner, thread_id)
         others = [states for number, states in held.items() if number != version]
-        to_tell = self._to_tell([held.get(version, {})], others)
-        due = [deletion for deletion in to_tell if await self._can_ask(agents, deletion)]
+        deletions = self._deletions_for([held.get(version, {})], others)
+        due = [deletion for deletion in deletions if await self._can_ask(agents, deletion)]
         if not await self._store.delete_version(owner, thread_id, version, due):
             return False
-        self._tell(agents, to_tell, due)
+        self._begin_due(agents, deletions, due)
         return True
 
     async def make_room_for_version(self, agents: AgentDirectory, owner: str, thread_id: str, most: int) -> None:
@@ -158,7 +160,7 @@ class ThreadRemoval:
         """Let started deletions finish, for a short time."""
         await self._background_tasks.close()
 
-    def _to_tell(self, held: Iterable[States], kept: Iterable[States] = ()) -> list[DueDeletion]:
+    def _deletions_for(self, held: Iterable[States], kept: Iterable[States] = ()) -> list[DueDeletion]:
         """The deletions for the `held` states, without responses that the `kept` states also have."""
         kept_names = {place: frozenset(names) for place, names in _names_held(kept).items()}
         now = self._clock.now()
@@ -168,18 +170,18 @@ class ThreadRemoval:
             if (left := tuple(name for name in names if name not in kept_names.get((agent_id, holder), ())))
         ]
 
-    def _tell(
+    def _begin_due(
         self,
         agents: AgentDirectory,
-        to_tell: Sequence[DueDeletion],
+        deletions: Sequence[DueDeletion],
         due: Sequence[DueDeletion],
         *,
-        tells_later: bool = False,
+        later: bool = False,
     ) -> None:
-        for deletion in to_tell:
+        for deletion in deletions:
             if deletion not in due:
-                _tell_of_nobody(deletion)
-        if not tells_later:
+                _log_unasked(deletion)
+        if not later:
             self._start(agents, due)
 
     def _start(self, agents: AgentDirectory, due: Sequence[DueDeletion]) -> None:
@@ -194,11 +196,11 @@ class ThreadRemoval:
         try:
             for deletion in due:
                 async with agents.of_any_owner(deletion.agent_id) as agent:
-                    model = _who_asks(agent, deletion)
+                    model = _asking_model(agent, deletion)
                     if model is not None:
                         left = await self._forget(model, deletion)
                     else:
-                        _tell_of_nobody(deletion)
+                        _log_unasked(deletion)
                         left = deletion.names
                 await self._store.update_deletion(self._still_due(deletion, left))
         except StoreError as error:  # they stay due
@@ -210,7 +212,7 @@ class ThreadRemoval:
     @staticmethod
     async def _can_ask(agents: AgentDirectory, deletion: DueDeletion) -> bool:
         async with agents.of_any_owner(deletion.agent_id) as agent:
-            return _who_asks(agent, deletion) is not None
+            return _asking_model(agent, deletion) is not None
 
     def _still_due(self, deletion: DueDeletion, left: Sequence[str]) -> DueDeletion:
         tries = deletion.tries + 1
@@ -235,16 +237,16 @@ class ThreadRemoval:
                     break
                 tries = 1 if len(left) < before else tries + 1
         except asyncio.CancelledError:
-            _tell_of_later(model, left, "server_shutdown")
+            _log_later(model, left, "server_shutdown")
             raise
         if error is not None and error.retryable:
-            _tell_of_later(model, left, error.code)
-            _tell_of_refused(model, refused)
+            _log_later(model, left, error.code)
+            _log_refused(model, refused)
             return left
         if error is not None:
             refused |= dict.fromkeys(left, error)
         if refused:
-            _tell_of_refused(model, refused)
+            _log_refused(model, refused)
         else:
             logger.info(
                 "a deleted thread's responses are deleted at their provider",
@@ -263,7 +265,7 @@ def _names_held(held: Iterable[States]) -> dict[tuple[str, str], dict[str, None]
     return found
 
 
-def _who_asks(agent: OpenAgent | None, deletion: DueDeletion) -> StatefulModel | None:
+def _asking_model(agent: OpenAgent | None, deletion: DueDeletion) -> StatefulModel | None:
     for model in () if agent is None else agent.models:
         if isinstance(model, StatefulModel) and model.capabilities.state_holder == deletion.holder:
             return model
@@ -283,13 +285,13 @@ async def _forget_each(model: StatefulModel, left: list[str], refused: dict[str,
     return None
 
 
-def _tell_of_refused(model: StatefulModel, refused: Mapping[str, ModelError]) -> None:
+def _log_refused(model: StatefulModel, refused: Mapping[str, ModelError]) -> None:
     if refused:
         extra = _named(model, list(refused)) | {"code": next(iter(refused.values())).code}
         logger.warning("responses of a deleted thread stay at their provider", extra=extra)
 
 
-def _tell_of_later(model: StatefulModel, left: Sequence[str], code: str) -> None:
+def _log_later(model: StatefulModel, left: Sequence[str], code: str) -> None:
     extra = _named(model, left) | {"code": code}
     logger.warning(
         "responses of a deleted thread are not deleted yet: their provider is asked again later", extra=extra
@@ -305,7 +307,7 @@ def _named(model: StatefulModel, names: Sequence[str]) -> dict[str, object]:
     }
 
 
-def _tell_of_nobody(deletion: DueDeletion) -> None:
+def _log_unasked(deletion: DueDeletion) -> None:
     names = deletion.names
     logger.warning(
         "responses of a deleted thread stay at a server that no agent asks any more",
