@@ -148,7 +148,7 @@ class WebPage:
         single = [path for path in self.files if not path.startswith(f"/{_ASSETS}")]
         routes = [Route(path, self._file) for path in single] + [Route(f"/{_ASSETS}{{name:path}}", self._file)]
         absent = {"/": _not_built, SHOP_PATH: _not_built, WIDGET_PATH: _no_widget, _ICON_PATH: _no_icon}
-        routes += [Route(path, answer) for path, answer in absent.items() if path not in self.files]
+        routes += [Route(path, endpoint) for path, endpoint in absent.items() if path not in self.files]
         return [_with_document(route, root) if route.path == "/" and root is not None else route for route in routes]
 
     async def _file(self, request: Request) -> Response:
@@ -237,13 +237,13 @@ def _without_content(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _with_document(route: Route, document: JsonObject) -> Route:
-    async def answer(request: Request) -> Response:
+    async def page_or_document(request: Request) -> Response:
         if asks_for_json(request.headers):
             return JSONResponse(document, headers={"cache-control": "no-store"})
         response: Response = await route.endpoint(request)
         return response
 
-    return Route(route.path, answer)
+    return Route(route.path, page_or_document)
 
 
 async def _not_built(request: Request) -> Response:

@@ -87,29 +87,29 @@ class _HandlerEndpoint:
             request.data = await json_of(request, request.read)
         with handling(request):
             try:
-                response = await self._response(await self._answer(request))
+                response = await self._response(await self._returned(request))
             except ValidationError as error:
                 if error.title != "AgentRequest":  # an error in the handler's own code
                     raise
                 raise _refusal(error) from None
             await response(scope, receive, send)
 
-    async def _answer(self, request: AdapterRequest) -> object:
+    async def _returned(self, request: AdapterRequest) -> object:
         if inspect.isasyncgenfunction(self._handler):
             return self._handler(request)
         if inspect.iscoroutinefunction(self._handler):
             return await self._handler(request)
-        answer = await asyncio.to_thread(self._handler, request)
-        return await answer if inspect.iscoroutine(answer) else answer
+        returned = await asyncio.to_thread(self._handler, request)
+        return await returned if inspect.iscoroutine(returned) else returned
 
-    async def _response(self, answer: object) -> Response:
-        if isinstance(answer, Response):
-            return answer
-        if isinstance(answer, AsyncIterable):
-            return await self._stream(answer)
-        if answer is None:
+    async def _response(self, returned: object) -> Response:
+        if isinstance(returned, Response):
+            return returned
+        if isinstance(returned, AsyncIterable):
+            return await self._stream(returned)
+        if returned is None:
             return Response(status_code=204)
-        return Response(plain_json(answer), headers={"cache-control": "no-store"}, media_type="application/json")
+        return Response(plain_json(returned), headers={"cache-control": "no-store"}, media_type="application/json")
 
     async def _stream(self, items: AsyncIterable[object]) -> Response:
         """The response with the handler's stream. The first item is awaited before the response begins: a failure until

@@ -120,6 +120,6 @@ def _failure_frame(error: Exception) -> bytes:
     if isinstance(error, GatewayError):
         code, message = error.code, error.message
     else:
-        logger.error("a handler failed after its answer had begun", exc_info=error)
+        logger.error("a handler failed after its response had begun", exc_info=error)
         code, message = "internal_error", "something went wrong in the gateway; its log has the details"
     return frame_of({"object": "error", "code": code, "message": message, "error": {"code": code, "message": message}})

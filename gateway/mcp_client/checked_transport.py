@@ -30,26 +30,26 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         call = HttpCall(request.method, str(request.url), headers, await request.aread())
         async with AsyncExitStack() as opened:
             try:
-                answer = await opened.enter_async_context(self._clients.stream(call, self._timeouts))
+                response = await opened.enter_async_context(self._clients.stream(call, self._timeouts))
             except ModelError as error:
                 raise _transport_error(error, request) from error
             return httpx2.Response(
-                answer.status,
-                headers=list(answer.headers.items()),
-                stream=_Body(answer, request, opened.pop_all()),
+                response.status,
+                headers=list(response.headers.items()),
+                stream=_Body(response, request, opened.pop_all()),
                 request=request,
             )
 
 
 class _Body(httpx2.AsyncByteStream):
-    def __init__(self, answer: HttpStream, request: httpx2.Request, opened: AsyncExitStack) -> None:
-        self._answer = answer
+    def __init__(self, response: HttpStream, request: httpx2.Request, opened: AsyncExitStack) -> None:
+        self._response = response
         self._request = request
         self._opened = opened
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
-            while data := await self._answer.receive():
+            while data := await self._response.receive():
                 yield data
         except ModelError as error:
             raise httpx2.ReadError("the connection broke", request=self._request) from error

@@ -135,7 +135,7 @@ class HttpTool:
         """The response as blocks.
 
         Raises:
-            ToolError: a redirect, or a status of 400 and above; with the beginning of the endpoint's answer.
+            ToolError: a redirect, or a status of 400 and above; with the beginning of the endpoint's response.
         """
         limit = self.parameters.max_response_bytes
         body = await response.read(limit + 1)

@@ -90,8 +90,8 @@ class SearchIndexTool:
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
         index, body = self._search(arguments)
-        answer = await self.engine.search(index, body, context.owner)
-        text = json_text(answer) if self.parameters.return_raw_response else "".join(_lines(answer))
+        response = await self.engine.search(index, body, context.owner)
+        text = json_text(response) if self.parameters.return_raw_response else "".join(_lines(response))
         return bounded(text_blocks(text), self.parameters.max_output_characters)
 
     def _search(self, arguments: JsonObject) -> tuple[str, JsonObject]:
@@ -115,15 +115,15 @@ class SearchIndexTool:
         return index, query if query.keys() & _BODY_KEYS or len(query) != 1 else {"query": query}
 
 
-def _lines(answer: JsonObject) -> Iterator[str]:
-    found = answer.get("hits")
+def _lines(response: JsonObject) -> Iterator[str]:
+    found = response.get("hits")
     hits = found.get("hits") if isinstance(found, dict) else None
     for hit in hits if isinstance(hits, list) else ():
         if isinstance(hit, dict):
             kept = {key: hit[key] for key in ("_index", "_source", "_id", "_score") if key in hit}
             yield json_text(kept) + "\n"
-    if "aggregations" in answer:  # ml-commons' tool leaves these out, so the model asks for them in vain
-        yield json_text({"aggregations": answer["aggregations"]}) + "\n"
+    if "aggregations" in response:  # ml-commons' tool leaves these out, so the model asks for them in vain
+        yield json_text({"aggregations": response["aggregations"]}) + "\n"
 
 
 def _parsed(query: JsonValue) -> JsonValue:
