@@ -121,7 +121,7 @@ class Application:
         self._unopened_paths = Paths((*_OWN_OPEN_PATHS, *self._page.open_paths))
         self._is_open = False  # between the begin and the end of its lifespan
         self._serves = False  # once all of it is open
-        self._warming: set[asyncio.Task[None]] = set()
+        self._connecting: set[asyncio.Task[None]] = set()
         self._time = TimeSharing()
         self.redaction = redaction or Redaction(settings.secrets)
         self._choice = choose_protocols(settings, protocol_adapters)
@@ -130,7 +130,7 @@ class Application:
             AgentDirectory(), self.store, self.clock, _run_options(settings), self.metrics, self.redaction.text, tracer
         )
         self.runner = Runner(self.driver)
-        self.visitors = self._expect_visitors()
+        self.visitors = self._visitors_of_sites()
         callers = settings.callers
         self.endpoints = EndpointPolicy(callers.endpoints, private_addresses=callers.private_addresses)
         self._http = HttpClients(
@@ -260,7 +260,7 @@ class Application:
             await self.store.open()
             stack.push_async_callback(self.store.close)
             stack.callback(self._stop_serving)
-            await self._find_visitors()
+            await self._load_visitor_secret()
             for open_protocol in self._opens:
                 await open_protocol()
             stack.push_async_callback(self._http.close)
@@ -283,14 +283,14 @@ class Application:
                 stack.push_async_callback(close_protocol)
             stack.push_async_callback(self.runner.removal.close)
             await self.driver.recover()
-            self._warn_of_what_nobody_approves(agents)
-            stack.callback(self._stop_warming)
-            self._meet_tools(agents)
+            self._warn_of_unapprovable_tools(agents)
+            stack.callback(self._stop_connecting)
+            self._connect_tools(agents)
             for forget, seconds in (
-                (self._forget_once, _RETENTION_ROUND_SECONDS),
-                (self._forget_expired, _EXPIRY_ROUND_SECONDS),
+                (self._delete_old, _RETENTION_ROUND_SECONDS),
+                (self._delete_expired, _EXPIRY_ROUND_SECONDS),
             ):
-                retention = asyncio.create_task(self._again_and_again(forget, seconds), name="retention")
+                retention = asyncio.create_task(self._repeat(forget, seconds), name="retention")
                 stack.callback(retention.cancel)
             stack.push_async_callback(self.stop)
             self._serves = True
@@ -302,13 +302,13 @@ class Application:
     def _note_closed(self) -> None:
         self._is_open = False
 
-    def _expect_visitors(self) -> Visitors | None:
+    def _visitors_of_sites(self) -> Visitors | None:
         server = self.settings.server
         if not server.publishable_keys:
             return None
         return Visitors(server.publishable_keys, self.clock, token_days=server.visitor_token_days)
 
-    async def _find_visitors(self) -> None:
+    async def _load_visitor_secret(self) -> None:
         """Load the stored signing secret, so that tokens of earlier processes stay valid."""
         if self.visitors is None:
             return
@@ -389,11 +389,11 @@ class Application:
         before.replace(agents, default)
         for agent in fresh:
             agent.warn_of_ignored()
-        self._warn_of_what_nobody_approves(fresh)
-        self._meet_tools(fresh)
+        self._warn_of_unapprovable_tools(fresh)
+        self._connect_tools(fresh)
         return changes
 
-    def _warn_of_what_nobody_approves(self, agents: Sequence[OpenAgent]) -> None:
+    def _warn_of_unapprovable_tools(self, agents: Sequence[OpenAgent]) -> None:
         """Warn of visitors' agents whose tools need an approval that no key may give."""
         server = self.settings.server
         if server.keys_approve:
@@ -408,27 +408,27 @@ class Application:
                     extra={"agent_id": agent.id},
                 )
 
-    def _meet_tools(self, agents: Sequence[OpenAgent]) -> None:
+    def _connect_tools(self, agents: Sequence[OpenAgent]) -> None:
         """Connect to tool servers before the first run needs them, so that readiness knows which are down. Warn of
         agents that callers made under the id of one of these agents.
         """
 
-        async def meet() -> None:
+        async def connect() -> None:
             for agent in agents:
                 await agent.tools()
             await self.driver.agents.warn_of_hidden([agent.definition.id for agent in agents])
 
-        task = asyncio.create_task(meet(), name="connect to the tools")
+        task = asyncio.create_task(connect(), name="connect to the tools")
         for agent in agents:
             self.driver.agents.hold(agent, until=task)
-        self._warming.add(task)
-        task.add_done_callback(self._warming.discard)
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
 
-    def _stop_warming(self) -> None:
-        for task in self._warming:
+    def _stop_connecting(self) -> None:
+        for task in self._connecting:
             task.cancel()
 
-    async def _again_and_again(self, forget: Callable[[], Awaitable[None]], seconds: float) -> None:
+    async def _repeat(self, forget: Callable[[], Awaitable[None]], seconds: float) -> None:
         while True:
             try:
                 await forget()
@@ -436,11 +436,11 @@ class Application:
                 logger.warning("old logs and threads, or data at providers, could not be deleted; they are tried again")
             await self.clock.sleep(seconds)
 
-    async def _forget_expired(self) -> None:
+    async def _delete_expired(self) -> None:
         if deleted := await self.runner.delete_expired():
             logger.info("deleted threads that had expired", extra={"threads": deleted})
 
-    async def _forget_once(self) -> None:
+    async def _delete_old(self) -> None:
         now, server = self.clock.now(), self.settings.server
         if removed := await self.store.remove_logs(finished_before=now - server.retention_days * _DAY_SECONDS):
             logger.info("removed old run logs", extra={"runs": removed})

@@ -149,12 +149,12 @@ class Runner:
             TooManyRequestsError: its site has no room left in the store.
         """
         await check_room(self.store, owner, limits)
-        messages, state = await self._standing(owner, given)
+        messages, state = await self._messages_and_state(owner, given)
         given = recognised(given, messages)
         replaces = is_whole_history(given, agent.definition, messages)
         check_input(given, limits, messages, state, replaces=replaces)
 
-    async def _standing(self, owner: str, given: AgentInput) -> tuple[Sequence[Message], JsonValue | Absent]:
+    async def _messages_and_state(self, owner: str, given: AgentInput) -> tuple[Sequence[Message], JsonValue | Absent]:
         """The messages and the state of the input's thread, including those that the running run has added so far."""
         head = self._lines.head(owner, given.thread_id)
         if head is not None and head.thread is not None:

@@ -36,9 +36,9 @@ from gateway.runs.endings import (
     ended_record,
     ended_thread,
     failed,
+    input_when_stopped,
     stopped,
     withdrawn_by,
-    words_alone,
 )
 from gateway.runs.intake import is_whole_history, recognised, take_in, up_to_date, waiting_messages
 from gateway.runs.live_run import LiveRun
@@ -203,7 +203,7 @@ class RunDriver:
             given = as_second_try(given, thread.messages, is_whole=is_whole)
         given = recognised(given, thread.messages)
         if live.cancel_reason is not None:
-            given = words_alone(given)
+            given = input_when_stopped(given)
         given = with_frontend_tools(given, tools)
         conversation = conversation_of(definition, capabilities, thread, given.conversation_id)
         gone = await self._gone_agents(given, thread, definition.id)
@@ -567,10 +567,10 @@ class RunDriver:
                 await self.lines.enter(live, "enqueue")
                 self.metrics.runs_active.inc()
                 self._spawn(live, self._go_on(live, left))
-            for runs in found.behind:
-                self._follow(asyncio.create_task(self._end_behind(runs)))
+            for runs in found.waiting:
+                self._follow(asyncio.create_task(self._end_waiting(runs)))
 
-    async def _end_behind(self, runs: Sequence[Waiting]) -> None:
+    async def _end_waiting(self, runs: Sequence[Waiting]) -> None:
         """End the runs that waited for a run of the earlier process, once that run is over."""
         record = runs[0].record
         try:

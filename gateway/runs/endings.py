@@ -145,8 +145,10 @@ def _status_after(terminal: Terminal) -> RunStatus:
             return RunStatus.COMPLETED
 
 
-def words_alone(given: AgentInput) -> AgentInput:
-    """The part of the input that is stored if its run is stopped before it begins: no answers, no replaced history."""
+def input_when_stopped(given: AgentInput) -> AgentInput:
+    """The part of the input that is stored if its run is stopped before it begins: without answers and results, and
+    without replacing the history.
+    """
     words = tuple(message for message in given.messages if message.tool_result is None)
     return replace(given, messages=words, answers=(), must_answer=False, history="append")
 

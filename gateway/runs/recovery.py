@@ -66,12 +66,12 @@ class Waiting(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The runs that can be continued; and, for each thread, the runs that waited for such a run (`behind`), in the
+    """The runs that can be continued; and, for each thread, the runs that waited for such a run (`waiting`), in the
     order of the queue.
     """
 
     left_open: Sequence[LeftOpen]
-    behind: Sequence[Sequence[Waiting]]
+    waiting: Sequence[Sequence[Waiting]]
 
 
 async def recover(store: Store, clock: Clock, agents: AgentDirectory, leases: AsyncExitStack) -> Found:
@@ -93,16 +93,16 @@ async def recover(store: Store, clock: Clock, agents: AgentDirectory, leases: As
                         leases.push_async_callback(lease.pop_all().aclose)
                         continue
                 await _end(store, clock, record)
-    behind: dict[tuple[str, str], list[Waiting]] = {
+    waiting: dict[tuple[str, str], list[Waiting]] = {
         (each.record.owner, each.record.thread_id): [] for each in left_open
     }
     for record, messages in await store.waiting_runs():
-        runs = behind.get((record.owner, record.thread_id))
+        runs = waiting.get((record.owner, record.thread_id))
         if runs is None:
             await end_waiting(store, clock, [Waiting(record, messages)])
         else:
             runs.append(Waiting(await _out_of_queue(store, clock, record), messages))
-    return Found(left_open, [runs for runs in behind.values() if runs])
+    return Found(left_open, [runs for runs in waiting.values() if runs])
 
 
 async def end_waiting(store: Store, clock: Clock, runs: Sequence[Waiting]) -> None:
