@@ -245,8 +245,8 @@ class Application:
     @asynccontextmanager
     async def lifespan(self, host: object = None) -> AsyncGenerator[None]:
         """Opens everything that requests need, and closes it at the end: `async with application.lifespan():`. An
-        application that mounts `asgi` opens it in its own lifespan; where it has none of its own, this can be it:
-        `Starlette(..., lifespan=application.lifespan)`. It opens only once.
+        application that mounts `asgi` opens it in its own lifespan, or uses it as its lifespan: `Starlette(...,
+        lifespan=application.lifespan)`. It opens only once.
         """
         if self.driver.draining:
             raise RuntimeError("the application's lifespan is over and opens only once; make a new Application")

@@ -27,7 +27,7 @@ class Clock(Protocol):
     """The gateway's source of time."""
 
     def now(self) -> float:
-        """Unix time in seconds: for what people and other machines read."""
+        """Unix time in seconds: for times that people and other machines read."""
 
     def monotonic(self) -> float:
         """Seconds that never go back: for durations."""

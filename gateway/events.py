@@ -129,7 +129,7 @@ class Deltas:
     """The next pieces of one text, one reasoning or one call's arguments, as they came together: a TextDelta,
     ReasoningDelta or ToolCallDelta.
 
-    `id` is that of the message or the call. There is at least one piece; none is empty or has lone surrogates. How
+    `id` is the id of the message or the call. There is at least one piece; none is empty or has lone surrogates. How
     pieces are put together says nothing: two events of one piece each mean the same as one event of both.
     """
 

@@ -49,7 +49,7 @@ class ModelRequest:
     provider's ids, or new ones.
 
     `max_answer_bytes` and `max_calls` bound the part of the answer that the model holds back; the loop counts the part
-    that it gives. `trace` is the caller's span, or that of the current try: its headers go to the provider.
+    that it gives. `trace` is the caller's span, or the span of the current try: its headers go to the provider.
     """
 
     turn_id: str
@@ -164,7 +164,7 @@ class StatefulModel(Model, Protocol):
     """A model whose provider's server keeps responses (`capabilities.is_stateful`) and can delete them."""
 
     async def forget(self, response_id: str) -> None:
-        """Have the provider delete a response; succeeds if there is none of that name.
+        """Have the provider delete a response; succeeds if the response does not exist.
 
         Raises:
             ModelError: the response may still be there.

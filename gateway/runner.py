@@ -1,7 +1,7 @@
 """The requests about runs and threads: start, cancel, attach, connect, read, rename, delete.
 
-Below: runs, store. Above: the protocols' environment, which checks what a caller may do. Everything that can fail
-before the first byte fails in `start`, as an exception with a status.
+Below: runs, store. Above: the protocols' environment, which checks the caller's rights. Everything that can fail before
+the first byte fails in `start`, as an exception with a status.
 """
 
 from __future__ import annotations

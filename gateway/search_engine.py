@@ -35,8 +35,8 @@ class SearchEngine(Protocol):
         `owner`: the owner whose search it is, for engines that divide their time between owners.
 
         Raises:
-            ToolError: there is no such index, or this engine does not support the query; the message says what it
-            supports.
+            ToolError: there is no such index, or this engine does not support the query; the message names the
+            supported queries.
         """
 
     async def close(self) -> None:

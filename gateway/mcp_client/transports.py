@@ -51,7 +51,7 @@ class StdioServer:
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """A server behind a URL, by streamable HTTP. `headers` go with every request.
+    """A server at a URL, by streamable HTTP. `headers` go with every request.
 
     `through`: the HTTP client that checks where calls go, for a server that a caller named; None: the operator named
     it.

@@ -9,9 +9,9 @@
         parameters: {url: "https://weather.example/mcp", headers: {Authorization: "Bearer ${env:WEATHER_KEY}"}}
 
 While a server is down, the agent works without its tools, and the server is tried again. A server's description of its
-tools is trusted as little as possible: names are changed to what model providers accept, and descriptions and schemas
-are bounded and cleaned of invisible characters. A later change of a server's tools is logged; with `changes: refuse` it
-has no effect.
+tools is trusted as little as possible: names are changed to names that model providers accept, and descriptions and
+schemas are bounded and cleaned of invisible characters. A later change of a server's tools is logged; with `changes:
+refuse` it has no effect.
 """
 
 from __future__ import annotations
