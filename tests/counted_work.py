@@ -1,8 +1,11 @@
-"""Counts the work of a call: the lines of Python that it executes, where a time would depend on the machine."""
+"""Counts the work of a call, where a time would depend on the machine: the lines of Python that it executes, and the
+memory that it takes.
+"""
 
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, Protocol
@@ -28,3 +31,13 @@ def lines_executed(call: Callable[[], object]) -> int:
     finally:
         sys.settrace(before)
     return lines
+
+
+def most_bytes_taken(call: Callable[[], object]) -> int:
+    """How many bytes the call has allocated at most at one time."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

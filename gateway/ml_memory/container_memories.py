@@ -296,7 +296,11 @@ class ContainerMemories:
     ) -> Sequence[Message] | None:
         """Make a session of these messages, or a thread that is there a session; the messages, if the thread is new."""
         summary, collection = document.get("summary"), self.container.document_id
-        title = " ".join(summary.split())[:_TITLE_CHARACTERS] if isinstance(summary, str) else None
+        title = (
+            " ".join(summary.split(maxsplit=_TITLE_CHARACTERS))[:_TITLE_CHARACTERS]
+            if isinstance(summary, str)
+            else None
+        )
         kept: Sequence[Message] | None = messages
         try:
             await self.environment.create_thread(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gateway.frozen import replace
 from gateway.history.versions import Change, HistoryChange, Rewrite, Stretch, history_change
 from gateway.messages import ImageBlock, Message, ReasoningBlock, Role, TextBlock, UrlSource
+from tests.counted_work import most_bytes_taken
 
 
 def said(name: str, text: str | None = None) -> Message:
@@ -132,6 +133,14 @@ def test_white_space_without_ids_is_no_edit() -> None:
     now, minted = without_ids("u1 a1 u2")
     spaced = (now[0], replace(now[1], content=(TextBlock("  words of\na1 "),)), now[2])
     assert not history_change(talk("u1 a1"), spaced, minted=minted).makes_version
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_the_words_of_a_long_text_are_not_looked_for(has_ids: bool) -> None:
+    stored, now = (said("u1", "w " * 500_000),), (said("u1", "w " * 500_001),)
+    minted = frozenset[str]() if has_ids else frozenset(["u1"])
+    assert history_change(stored, now, minted=minted).makes_version
+    assert most_bytes_taken(lambda: history_change(stored, now, minted=minted)) < 2_500_000
 
 
 def test_other_words_without_ids_are_an_edit() -> None:

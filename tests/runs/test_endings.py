@@ -6,7 +6,9 @@ import pytest
 
 from gateway.errors import GatewayError, ModelError, ModelErrorKind
 from gateway.events import RunFailed
-from gateway.runs.endings import failed
+from gateway.messages import Message, TextBlock
+from gateway.runs.endings import failed, title_of
+from tests.counted_work import most_bytes_taken
 from tests.stored_samples import run
 
 
@@ -23,3 +25,27 @@ def test_what_failed_unexpectedly_is_in_the_log_alone(caplog: pytest.LogCaptureF
     assert "secret" not in failed(run(), RuntimeError("secret"), str).message
     assert caplog.records[0].exc_info is not None
     assert failed(run(), GatewayError("no", code="odd"), str) == RunFailed("odd", "no")
+
+
+def asked(text: str) -> tuple[Message, ...]:
+    return (Message("m", "user", (TextBlock(text),)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (" What\nis  it? ", "What is it?"),
+        (" \n", None),
+        ("w " * 40, " ".join("w" * 40)),
+        ("w  " * 100, " ".join("w" * 40) + "…"),
+        ("w" * 80, "w" * 80),
+        ("w" * 81, "w" * 79 + "…"),
+    ],
+)
+def test_a_title_is_the_beginning_of_what_was_asked(text: str, title: str | None) -> None:
+    assert title_of(asked(text)) == title
+
+
+def test_not_all_words_of_a_long_text_are_looked_at_for_its_title() -> None:
+    messages = asked("w " * 500_000)
+    assert most_bytes_taken(lambda: title_of(messages)) < 2_500_000
