@@ -7,9 +7,10 @@ have one id, and are deleted together, with the session's working memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from gateway.access.callers import Caller
 from gateway.documents.document import Document
@@ -40,14 +41,24 @@ from gateway.ml_memory.memory_messages import (
     posted_messages,
     shown_document,
 )
-from gateway.ml_memory.memory_requests import check_not_pinned, shown_fields, source_asked
+from gateway.ml_memory.memory_requests import (
+    check_not_pinned,
+    shown_fields,
+    source_asked,
+    too_large_hits,
+)
 from gateway.protocol import ProtocolEnvironment
 from gateway.protocol.fields import Fields
-from gateway.query_dsl.search_body import MAX_RESULT_WINDOW
+from gateway.protocol.pages import PAGE_BYTES
+from gateway.query_dsl.search_body import MAX_RESULT_WINDOW, SourceFilter
 from gateway.store import ThreadChange
+from gateway.wire import strict_json
+
+_Name: TypeAlias = tuple[str, str]  # of a message: its session's id and its own
 
 _AT_ONCE = 500
 _SHOWN_AT_ONCE = 50
+_MOST_SHOWN_BYTES = 50_000_000
 _TITLE_CHARACTERS = 200
 _TIME = "created_time"
 
@@ -141,7 +152,11 @@ class ContainerMemories:
     async def shown(self, memories: Memories, memory_id: str) -> JsonObject:
         """The document of that id as clients see it. Raises NotFoundError."""
         found = await self.find(memories, memory_id)
-        return _shown(found.body, await self._messages([found.body])) if memories.type == "working" else found.body
+        if memories.type != "working":
+            return found.body
+        name = named_message(found.body)
+        messages = [message async for _, message in self._messages([name] if name else [])]
+        return shown_document(found.body, messages[0] if messages else None)
 
     async def change(self, memories: Memories, memory_id: str, body: JsonObject) -> int:
         """Change a document as the body says; its version."""
@@ -184,13 +199,34 @@ class ContainerMemories:
         found = await self._documents.search(memories.kind, self._inside(memories, {**body, "_source": wanted.wanted}))
         if not wanted.wanted:
             return search_answer(found, memories.index, lambda document: document)
-        hits = hits_of(found)
-        messages = await self._messages([hit["_source"] for hit in hits])
-        for number, hit in enumerate(hits):
-            hit["_source"] = shown_fields(wanted, _shown(hit["_source"], messages))
-            if number % _SHOWN_AT_ONCE == 0:
-                await asyncio.sleep(0)  # there may be thousands
+        await self._show(hits_of(found), wanted)
         return search_answer(found, memories.index, lambda document: document)
+
+    async def _show(self, hits: Iterable[dict[str, Any]], wanted: SourceFilter) -> None:
+        """Put the messages that the hits name into them, and leave what is wanted. Each message is let go once it is in
+        its hit, so that no more of a long session is held than is shown.
+
+        Raises:
+            InvalidRequestError: it is too much.
+        """
+        named: dict[_Name, dict[str, Any]] = {}
+        for hit in hits:
+            if (name := named_message(hit["_source"])) is None:
+                hit["_source"] = shown_fields(wanted, shown_document(hit["_source"], None))
+            else:
+                named[name] = hit
+        size = 0
+        async with aclosing(self._messages(list(named))) as messages:
+            async for name, message in messages:
+                hit = named.pop(name)
+                hit["_source"] = shown_fields(wanted, shown_document(hit["_source"], message))
+                size += len(strict_json.dump(hit["_source"]))
+                if size > _MOST_SHOWN_BYTES:
+                    raise too_large_hits(_MOST_SHOWN_BYTES)
+                if len(named) % _SHOWN_AT_ONCE == 0:
+                    await asyncio.sleep(0)  # there may be thousands
+        for hit in named.values():
+            hit["_source"] = shown_fields(wanted, shown_document(hit["_source"], None))
 
     async def delete_found(self, memories: Memories, query: JsonValue, *, counted: bool = True) -> int:
         """Delete all that the query finds, null: all there are; how many. They are counted as one."""
@@ -254,27 +290,27 @@ class ContainerMemories:
 
         await self.environment.edit_messages(self.caller, session_id, edited)
 
-    async def _messages(self, documents: Iterable[JsonObject]) -> Mapping[tuple[str, str], Message]:
-        """The messages that these documents name, by their keys. One that is gone meanwhile is missing."""
+    async def _messages(self, names: Iterable[_Name]) -> AsyncGenerator[tuple[_Name, Message]]:
+        """The messages of these names. One that is gone meanwhile is missing."""
         wanted: dict[str, set[str]] = {}
-        for session_id, message_id in filter(None, map(named_message, documents)):
+        for session_id, message_id in names:
             wanted.setdefault(session_id, set()).add(message_id)
-        found: dict[tuple[str, str], Message] = {}
         for session_id, message_ids in wanted.items():
             async with aclosing(self._said_in(session_id)) as messages:
                 async for message in messages:
                     if message.id in message_ids:
-                        found[session_id, message.id] = message
                         message_ids.remove(message.id)
+                        yield (session_id, message.id), message
                     if not message_ids:
                         break
-        return found
 
     async def _said_in(self, session_id: str) -> AsyncGenerator[Message]:
         cursor: str | None = None
         with suppress(NotFoundError):
             while True:
-                page = await self.environment.messages(self.caller, session_id, limit=_AT_ONCE, cursor=cursor)
+                page = await self.environment.messages(
+                    self.caller, session_id, limit=_AT_ONCE, cursor=cursor, max_bytes=PAGE_BYTES
+                )
                 for message in page.items:
                     yield message
                 if (cursor := page.next_cursor) is None:
@@ -323,8 +359,3 @@ class ContainerMemories:
         if keeps_history(self.container.body):
             record = change_record(action, memory_id, before, after, self._place)
             await self._consequences.put(HISTORY, new_document_id(), record, if_version=0)
-
-
-def _shown(document: JsonObject, messages: Mapping[tuple[str, str], Message]) -> JsonObject:
-    named = named_message(document)
-    return shown_document(document, None if named is None else messages.get(named))

@@ -97,6 +97,15 @@ def shown_fields(wanted: SourceFilter, document: JsonObject) -> JsonObject:
         return wanted.of(document)
 
 
+def too_large_hits(most: int) -> InvalidRequestError:
+    """The error of a search whose hits have more than `most` bytes together."""
+    return InvalidRequestError(
+        f"the hits have more than {most:,} bytes together; ask for fewer by 'size', or for less of them by '_source'",
+        code="search_too_large",
+        status=400,
+    )
+
+
 @contextmanager
 def _refused() -> Generator[None]:
     try:

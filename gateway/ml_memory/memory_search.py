@@ -20,11 +20,14 @@ from gateway.query_dsl.clauses import Bool, Clause, MatchAll, QueryError, Range
 from gateway.query_dsl.date_math import reckoned_date
 from gateway.query_dsl.field_mapping import MappingError
 from gateway.query_dsl.search_body import SearchBody, parse_search_body
+from gateway.records import dump_json
 
 MOST_SEARCHED: Final = 10_000
 """How many memories or messages one search may be over."""
 
 _MOST_CHARACTERS: Final = 1_000_000  # of the searched texts: indexing them takes a second
+
+_MOST_SHOWN_BYTES: Final = 50_000_000
 
 _KEYWORD: Final[JsonObject] = {"type": "keyword"}
 _TEXT: Final[JsonObject] = {"type": "text"}
@@ -82,7 +85,13 @@ def search_documents(
             "be searched; search in fewer fields, or in a field that has less"
         )
 
+    size = 0
+
     def shown(name: str) -> tuple[JsonObject, JsonObject]:
+        nonlocal size
+        size += len(dump_json(documents[name]))
+        if size > _MOST_SHOWN_BYTES:
+            raise _too_large(f"the hits have more than {_MOST_SHOWN_BYTES:,} bytes together; ask for fewer by 'size'")
         return {"_id": name, **_STORED_ONCE}, _source(index, documents[name])
 
     try:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from gateway.ml_memory import container_memories, memory_search
 from tests.ml_commons_scene import ml_gateway
 
 LONG = "a" * 200_000
@@ -72,3 +76,41 @@ async def test_a_long_term_memory_has_a_bound(tmp_path: Path) -> None:
         assert status == 413
         assert "'memory' has 120000 characters; at most 100000 are searched" in answer["error"]["reason"]
         assert (await ml.call("POST", path, {"memory": "a " * 5_000}))[0] == 200
+
+
+async def test_the_messages_that_a_search_shows_are_bounded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container_memories, "_MOST_SHOWN_BYTES", 100_000)
+    monkeypatch.setattr(memory_search, "_MOST_SHOWN_BYTES", 100_000)
+    async with ml_gateway(tmp_path) as ml:
+        await ml.call("POST", "/memory_containers/_create", {"name": "n", "memory_container_id": "c"})
+        memories = "/memory_containers/c/memories"
+        for role in ("user", "assistant") * 3:
+            message = {"role": role, "content": [{"type": "text", "text": "a" * 30_000}]}
+            await ml.call("POST", memories, {"messages": [message], "namespace": {"session_id": "s"}})
+        for search in (f"{memories}/working/_search", "/memory/s/_search"):
+            status, answer = await ml.call("POST", search, {"query": {"match_all": {}}})
+            assert (status, "the hits have more than 100,000 bytes" in answer["error"]["reason"]) == (400, True), search
+            status, answer = await ml.call("POST", search, {"query": {"match_all": {}}, "size": 1})
+            assert (status, len(answer["hits"]["hits"])) == (200, 1)
+        status, answer = await ml.call("POST", f"{memories}/working/_search", {"_source": ["session_id"]})
+        assert (status, len(answer["hits"]["hits"])) == (200, 6), "what is not wanted of them does not count"
+
+
+async def test_a_search_holds_no_more_of_a_long_session_than_it_shows(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        await ml.call("POST", "/memory_containers/_create", {"name": "n", "memory_container_id": "c"})
+        memories = "/memory_containers/c/memories"
+        for _ in range(5):
+            messages = [{"role": "user", "content": [{"type": "text", "text": "a" * 1_000_000}]}] * 8
+            await ml.call("POST", memories, {"messages": messages, "namespace": {"session_id": "s"}})
+        tracemalloc.start()
+        try:
+            body = {"size": 40, "_source": ["session_id"]}
+            status, answer = await ml.call("POST", f"{memories}/working/_search", body)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert (status, len(answer["hits"]["hits"])) == (200, 40)
+        assert most < 30_000_000
