@@ -38,11 +38,13 @@ from tests.stored_samples import (
 async def opened(
     folder: Path, *, checkpoint_pages: int = CHECKPOINT_PAGES, pace: DiskPace | None = None
 ) -> AsyncGenerator[GroupCommit]:
+    """Without a `pace` the loop goes on to write after a slow commit, as there may be one on a busy machine."""
     database = await asyncio.to_thread(Database, Address(folder / "gateway.db"))
     turns = WorkerTurns(asyncio.get_running_loop())
     commits = GroupCommit(
-        database.writer, turns, lambda lost: None, database.reserve, checkpoint_pages=checkpoint_pages, pace=pace
-    )
+        database.writer, turns, lambda lost: None, database.reserve, checkpoint_pages=checkpoint_pages,
+        pace=pace or DiskPace(first_rest_seconds=0.0),
+    )  # fmt: skip
     yield commits
     await within(commits.close())
     await asyncio.to_thread(database.close)
