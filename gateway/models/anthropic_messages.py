@@ -68,7 +68,7 @@ class AnthropicModel:
         if betas := beta_header(request):
             headers["anthropic-beta"] = betas
         body = anthropic_request(request, self.model_id, self._profile)
-        return HttpCall("POST", self._url, headers, strict_json.dump(body)).part_of(request.trace)
+        return HttpCall("POST", self._url, headers, strict_json.dump_to_keep(body)).part_of(request.trace)
 
 
 def open_anthropic_messages(settings: ModelSettings, environment: ModelEnvironment) -> AnthropicModel:

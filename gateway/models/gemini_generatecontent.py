@@ -79,7 +79,7 @@ class GeminiModel:
     async def _call(self, request: ModelRequest) -> HttpCall:
         request = replace(request, messages=await self._media.inline(request.messages))
         body = gemini_request(request, self.model_id, self._profile)
-        return HttpCall("POST", self._url, self._headers, strict_json.dump(body)).part_of(request.trace)
+        return HttpCall("POST", self._url, self._headers, strict_json.dump_to_keep(body)).part_of(request.trace)
 
 
 def open_gemini(settings: ModelSettings, environment: ModelEnvironment) -> GeminiModel:

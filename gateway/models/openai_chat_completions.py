@@ -66,7 +66,7 @@ class ChatCompletionsModel:
 
     async def _call(self, request: ModelRequest) -> HttpCall:
         body = chat_request(request, self.model_id, self._dialect)
-        return HttpCall("POST", self._url, self._headers, strict_json.dump(body)).part_of(request.trace)
+        return HttpCall("POST", self._url, self._headers, strict_json.dump_to_keep(body)).part_of(request.trace)
 
 
 def open_chat_completions(settings: ModelSettings, environment: ModelEnvironment) -> ChatCompletionsModel:

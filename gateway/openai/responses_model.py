@@ -197,7 +197,7 @@ class ResponsesModel:
     async def _response(
         self, request: ModelRequest, body: JsonObject, reader: ResponsesReader
     ) -> AsyncGenerator[Events]:
-        call = (await self._access.create(strict_json.dump(body))).part_of(request.trace)
+        call = (await self._access.create(strict_json.dump_to_keep(body))).part_of(request.trace)
         said = False
         async with self._environment.http.stream(call, self._timeouts) as response:
             if response.status != 200:

@@ -193,6 +193,13 @@ def dump(value: object) -> bytes:
         return json.dumps(_plain(value, 0), separators=(",", ":"), allow_nan=False).encode()
 
 
+def dump_to_keep(value: object) -> bytes:
+    """As `dump`, for what is held for long, as a request is while its answer streams: the bytes that the encoder gives
+    keep its buffer of 4 kB, however short they are.
+    """
+    return bytes(memoryview(dump(value)))
+
+
 def on_one_line(data: bytes) -> bytes:
     """The same JSON for readers that end a line at U+2028, U+2029 or U+0085, too, which JSON leaves alone. Such are
     httpx's, and what stands on it.
