@@ -5,6 +5,7 @@ Below: the protocols' environment; ml_commons. Clients read and change here what
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -56,7 +57,8 @@ class _Endpoints:
         memory = await read_memory(self._environment, caller_of(request), path_id(request, "conversation_id"))
         turns = memory.turns[::-1] if newest_first else memory.turns
         interactions = (interaction_json(memory.memory_id, turn) for turn in asked.of(turns))
-        return ml_response(request, asked.answer("messages", interactions, len(turns)))
+        # in a thread: a single interaction may have many large questions
+        return ml_response(request, await asyncio.to_thread(asked.answer, "messages", interactions, len(turns)))
 
     async def post(self, request: Request) -> Response:
         caller, memory_id = caller_of(request), path_id(request, "conversation_id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -9,6 +10,9 @@ from urllib.parse import quote
 import pytest
 from opensearchpy.exceptions import NotFoundError
 
+from gateway.messages import JsonObject
+from gateway.ml_memory import message_endpoints
+from gateway.ml_memory.interactions import Turn, interaction_json
 from gateway.protocol import pages
 from tests.ml_commons_scene import MlGateway, P, ml_gateway
 from tests.movable_clock import MovableClock
@@ -385,3 +389,20 @@ async def test_opensearchs_client_writes_and_reads_a_memory(tmp_path: Path) -> N
         await perform("POST", f"{P}/memory")
         with pytest.raises(NotFoundError):
             await perform("GET", f"{P}/memory/{memory_id}")
+
+
+async def test_interactions_are_written_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written_in: list[threading.Thread] = []
+
+    def noted(memory_id: str, turn: Turn) -> JsonObject:
+        written_in.append(threading.current_thread())
+        return interaction_json(memory_id, turn)
+
+    monkeypatch.setattr(message_endpoints, "interaction_json", noted)
+    async with ml_gateway(tmp_path) as ml:
+        memory_id = await made(ml)
+        await posted(ml, memory_id, input="q", response="a")
+        status, answer = await ml.call("GET", f"/memory/{memory_id}/messages")
+    assert (status, [each["response"] for each in answer["messages"]]) == (200, ["a"])
+    assert len(written_in) == 1
+    assert written_in[0] is not threading.current_thread(), "one may have many large questions"
