@@ -102,8 +102,7 @@ class Methods:
 
     async def _started(self, asked: Asked, sent: SendRequest) -> StartedRun:
         """The run of a message. Raises GatewayError."""
-        answers = len(sent.outputs) + len(sent.decisions)
-        await self._environment.turn_after(asked.caller, len(sent.blocks) + answers + len(sent.tools or ()))
+        await self._environment.turn_after(asked.caller, sent.items)
         config = self._push.read_with(asked, sent)
         started = await self._starter.start(asked, sent)
         try:

@@ -26,6 +26,7 @@ _CALL: Final = "tool_call_id"
 _DECISIONS: Final = {"approve": True, "deny": False}
 _ROLES: Final = {"ROLE_USER": "user", "user": "user"}
 _LONGEST_ID: Final = 256
+_VALUE_CHARACTERS: Final = 10  # of a value with its name, in JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,15 @@ class SendRequest:
     return_immediately: bool = False
     push_config: JsonObject | None = None
     push_pointer: str = ""
+
+    @property
+    def items(self) -> int:
+        """How many things are in it, about: a value in a part's data or in metadata is one as a part is."""
+        characters = sum(len(block.text) for block in self.blocks if isinstance(block, TextBlock))
+        metadata = self.message.get("metadata")
+        beside = len(metadata) if isinstance(metadata, dict) else 0
+        answers = len(self.outputs) + len(self.decisions)
+        return len(self.blocks) + answers + len(self.tools or ()) + characters // _VALUE_CHARACTERS + beside
 
 
 def read_send_request(params: JsonObject, dialect: Dialect) -> SendRequest:

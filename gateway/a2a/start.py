@@ -73,6 +73,7 @@ class Starter:
 
     async def _begin(self, asked: Asked, sent: SendRequest) -> StartedRun:
         digest = body_digest({"agent": asked.agent_id, "message": sent.message})
+        await self._environment.turn_after(asked.caller, sent.items)
         task_id = new_task_id(f"message {sent.message_id}")
         if (record := await self._environment.known_run(asked.caller, task_id)) is not None:
             task = self._new_task(asked, task_id, record.thread_id)

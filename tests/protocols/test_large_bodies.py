@@ -11,6 +11,8 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from gateway import runner
+from gateway.a2a import methods, start
 from gateway.protocol.requests import parsed_json
 from gateway.protocol.time_sharing import TimeSharing
 from gateway.wire import large_json
@@ -197,6 +199,40 @@ async def test_no_step_of_a_large_request_is_long(
         monkeypatch.undo()
         assert answer.status_code < 500
     assert steps.longest < 750_000, "a line takes some 50 ns"
+
+
+@pytest.mark.parametrize("where", ["data", "metadata"])
+async def test_a_task_of_many_values_is_read_and_recognised_in_different_steps(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = a2a([{"data": UNKNOWN} if where == "data" else {"text": "x"}])
+    if where == "metadata":
+        body["params"]["message"]["metadata"] = UNKNOWN
+    step, noted = 0, dict[str, int]()
+
+    def run(handle: asyncio.Handle) -> None:
+        nonlocal step
+        step += 1
+        _RUN(handle)
+
+    def note(place: Any, name: str) -> None:
+        function = getattr(place, name)
+
+        def noting(*arguments: Any) -> Any:
+            noted[name] = step
+            return function(*arguments)
+
+        monkeypatch.setattr(place, name, noting)
+
+    async with serving(tmp_path) as gateway:
+        note(methods, "read_send_request")
+        note(start, "body_digest")
+        note(runner, "input_digest")
+        monkeypatch.setattr(asyncio.Handle, "_run", run)
+        answer = await gateway.client.http.post("/agents/a/a2a", json=body, headers={"a2a-version": "1.0"})
+        monkeypatch.undo()
+    assert "result" in answer.json()
+    assert noted["read_send_request"] < noted["body_digest"] < noted["input_digest"]
 
 
 async def test_of_many_requests_that_come_at_once_one_is_read_in_each_turn_of_the_loop(
