@@ -41,7 +41,8 @@ async def until_logged(gateway: GatewayProcess, message: str, count: int = 1) ->
     """The log's lines with that message, once there are so many."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
-            lines = [json.loads(line) for line in gateway.log.read_text().splitlines() if line.startswith("{")]
+            whole, _, _ = gateway.log.read_text().rpartition("\n")  # the last one may be half written
+            lines = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
             found = [line for line in lines if line["message"] == message]
             if len(found) >= count:
                 return found
