@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -42,8 +42,9 @@ from gateway.logs import Redaction
 from gateway.loop import LoopEnvironment
 from gateway.metrics import Metrics
 from gateway.model import ModelEnvironment
+from gateway.openapi.data import api_data
+from gateway.openapi.description import ApiDescription
 from gateway.openapi.document import openapi_document
-from gateway.openapi.gateway_paths import GATEWAY_API
 from gateway.openapi.routes import docs_routes
 from gateway.page import WebPage, read_page
 from gateway.parts import find
@@ -158,7 +159,8 @@ class Application:
         server = self.settings.server
         runs = Meter(self.clock, "runs", most_at_once=server.max_concurrent_runs)
         open_paths = (*_OWN_OPEN_PATHS, *self._page.open_paths)
-        own = WireProtocol("service", self._own_routes, open_paths=open_paths, api=GATEWAY_API)
+        api = api_data("gateway.openapi", "service")
+        own = WireProtocol("service", self._own_routes, open_paths=open_paths, api=api)
         protocols = [*self._choice.found, own]
         environment = ProtocolEnvironment(
             self.runner,
@@ -179,7 +181,9 @@ class Application:
         self._sweeps = [partial(protocol.sweep, environment) for protocol in protocols if protocol.sweep is not None]
         served = [protocol for protocol in protocols if protocol is own or self._choice.serves(protocol)]
         self._root = next((protocol.root for protocol in served if protocol.root is not None), None)
-        self._api_document = openapi_document([protocol.api for protocol in served])
+        self._api_document = cache(partial(openapi_document, [protocol.api for protocol in served]))
+        if any(isinstance(protocol.api, ApiDescription) and protocol.api.operations for protocol in served):
+            self._api_document()  # one that was dropped in: it may give a name that is taken
         return [(protocol, protocol.routes(environment)) for protocol in served]
 
     def _guarded(self, served: Sequence[tuple[WireProtocol, Sequence[BaseRoute]]]) -> ASGIApp:

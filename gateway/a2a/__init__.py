@@ -22,7 +22,6 @@ task_list.py   pages of a caller's tasks*
 push_methods.py   the methods on push notification configs*
 shown_cards.py    which card a caller is shown*
 methods.py     what each method does*
-api_document.py   the operations in the API document
 endpoints.py   the routes, and the protocol as a part*
 
 Files with a * are not pure: they ask the protocols' environment, keep something, or know the web framework. Below:

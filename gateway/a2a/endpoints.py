@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from gateway.a2a.api_document import A2A_API
 from gateway.a2a.dialects import ACTIVITY, Dialect, Method, dump, method_of
 from gateway.a2a.errors import PARSE_ERROR, method_not_found, version_not_supported
 from gateway.a2a.jsonrpc import Call, error_bytes, id_in, read_call, result_bytes
@@ -37,6 +36,7 @@ from gateway.a2a.settings import A2A_SECTION, AGENT_SECTION, A2ASettings
 from gateway.a2a.shown_cards import CARD_PATHS, ShownCards
 from gateway.errors import GatewayError, InvalidRequestError
 from gateway.messages import JsonObject
+from gateway.openapi.data import api_data
 from gateway.problems import problem_of
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id, read_body, read_json
 from gateway.protocol.requests import expect_object, json_of, only_reads
@@ -198,7 +198,7 @@ PROTOCOL = WireProtocol(
     _routes,
     paths=[prefix + "/{rest:path}" for prefix in PREFIXES],
     error_form=a2a_error_form,
-    api=A2A_API,
+    api=api_data("gateway.a2a", "a2a"),
     open_paths=CARD_PATHS,
     close=close_push,
     sweep=sweep_push,

@@ -12,7 +12,6 @@ members.py          reads the members of JSON objects, and collects problems
 input_cache.py      caches the messages of earlier requests
 usual_messages.py   reads ordinary messages in half of the time
 capabilities.py     what an agent can do
-shapes.py           AG-UI's types for the API document
 endpoints.py        the routes, and the protocol as a part
 
 Below: the words; for the stream also sse and protocol. `protocols/ml_stream.py` answers by it, too.

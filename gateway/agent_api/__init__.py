@@ -19,7 +19,6 @@ recognition.py     finds the messages of the input that the session has already
 mcp_servers.py     the agent's MCP servers, which a session's first response lists
 start.py           begins the run*
 stored.py          responses that have begun: followed, looked at, stopped*
-api_document.py    the operations in the API document
 endpoints.py       the routes, and the protocol as a part*
 
 A response, which the gateway and the builders of `agent_api_builder` write alike:

@@ -12,13 +12,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.access.callers import Caller
-from gateway.agent_api.api_document import agent_api_document
 from gateway.agent_api.renderer import HEARTBEAT, ResponseRenderer
 from gateway.agent_api.routes import agent_api_error_form
 from gateway.agent_api.settings import AGENT_API_SECTION, AgentApiSettings
 from gateway.agent_api.start import StartedResponse, input_cache, start_response
 from gateway.agent_api.stored import StoredResponses, no_such_frame
 from gateway.errors import InvalidRequestError
+from gateway.openapi.data import api_data
 from gateway.protocol import (
     Endpoint,
     ProtocolEnvironment,
@@ -118,6 +118,6 @@ PROTOCOL = WireProtocol(
     _routes,
     paths=["/process/{rest:path}"],
     error_form=agent_api_error_form,
-    api=agent_api_document(),
+    api=api_data("gateway.agent_api", "agent_api"),
     settings=AGENT_API_SECTION,
 )

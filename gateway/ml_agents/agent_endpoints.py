@@ -22,7 +22,6 @@ from gateway.messages import JsonObject
 from gateway.ml_agents.agent_form import agent_form, shown_memory
 from gateway.ml_agents.registration import AGENT_ID, Registration, read_change, read_registration, registered_id
 from gateway.ml_commons.answers import hits_of, id_taken, search_answer, write_answer
-from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.routes import (
     PREFIX,
@@ -36,6 +35,7 @@ from gateway.ml_commons.routes import (
 from gateway.ml_memory.memory_access import container_of
 from gateway.ml_memory.memory_containers import new_container
 from gateway.ml_memory.memory_kinds import CONTAINERS
+from gateway.openapi.data import api_data
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.wire.log_counts import counted
 
@@ -185,30 +185,10 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return ml_routes(environment, routes, "agent_framework_enabled")
 
 
-# --- in the API document
-
-_API = ml_api(
-    [
-        ml_operation(
-            "post",
-            "/agents/_register",
-            "registerAgent",
-            "Register an agent",
-            body="Its `name` and `model`; also `type`, `description`, `tools`, `memory`, `parameters`, `access_mode`.",
-            result="Its id.",
-        ),
-        *ml_searches("/agents/_search", "searchAgents", "Search agents"),
-        ml_operation("get", "/agents/{agentId}", "getMlAgent", "An agent", parameters=["agentId"]),
-        ml_operation(
-            "put",
-            "/agents/{agentId}",
-            "changeMlAgent",
-            "Change an agent",
-            body="What is to be another. `tools` are replaced; `parameters`, `memory` and `model` are merged.",
-            parameters=["agentId"],
-        ),
-        ml_operation("delete", "/agents/{agentId}", "deleteMlAgent", "Delete an agent", parameters=["agentId"]),
-    ],
+PROTOCOL = WireProtocol(
+    "ml_agents",
+    _routes,
+    error_form=opensearch_error_form,
+    api=api_data("gateway.ml_agents", "ml_agents"),
+    settings=SETTINGS,
 )
-
-PROTOCOL = WireProtocol("ml_agents", _routes, error_form=opensearch_error_form, api=_API, settings=SETTINGS)

@@ -22,7 +22,6 @@ from gateway.ml_agents.execution import ExecutionAnswer, ExecutionFailedError
 from gateway.ml_agents.execution_start import StartedExecution, start_execution
 from gateway.ml_agents.parameters import is_true
 from gateway.ml_agents.tasks import begin_task
-from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.content import INVALID_FORM, wrong
 from gateway.ml_commons.feature_settings import FEATURE_OFF
@@ -34,6 +33,7 @@ from gateway.ml_commons.routes import (
     ml_routes,
     opensearch_error_form,
 )
+from gateway.openapi.data import api_data
 from gateway.problems import Problem, problem_of
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id, read_json, request_id_of
 from gateway.protocol.renderer import rendered_body
@@ -97,26 +97,10 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return ml_routes(environment, routes, "agent_framework_enabled")
 
 
-_API = ml_api(
-    [
-        ml_operation(
-            "post",
-            "/agents/{agentId}/_execute",
-            "executeAgent",
-            "Execute an agent",
-            body=(
-                "`input`: a text, content blocks or messages; or `parameters.question`. `parameters` name the memory "
-                "and say how this run is to answer."
-            ),
-            result="`inference_results`; of an agent of type conversational_v2 `stop_reason`, `message` and `metrics`.",
-            parameters=["agentId"],
-            description=(
-                "The run goes on when its caller leaves; its answer is on its memory then. A second execution on a "
-                "busy memory waits its turn. The error of a run that failed is `{status, error: {type, reason, "
-                "details}}`."
-            ),
-        )
-    ]
+PROTOCOL = WireProtocol(
+    "ml_execute",
+    _routes,
+    error_form=opensearch_error_form,
+    api=api_data("gateway.ml_agents", "ml_execute"),
+    settings=SETTINGS,
 )
-
-PROTOCOL = WireProtocol("ml_execute", _routes, error_form=opensearch_error_form, api=_API, settings=SETTINGS)

@@ -14,8 +14,8 @@ from starlette.routing import BaseRoute, Route
 from gateway.ml_agents.execution import answer_of
 from gateway.ml_agents.tasks import TASK_INDEX, Tasks
 from gateway.ml_commons.answers import search_answer, write_answer
-from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_response, ml_routes, opensearch_error_form, read_search
+from gateway.openapi.data import api_data
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
 _TASKS = PREFIX + "/tasks"
@@ -53,20 +53,10 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return ml_routes(environment, routes)
 
 
-_API = ml_api(
-    [
-        ml_operation(
-            "get", "/tasks/{taskId}", "mlTask", "A task",
-            result="`state`: CREATED, RUNNING, COMPLETED, FAILED or CANCELLED; `response`: what the agent answered.",
-            parameters=["taskId"],
-        ),
-        *ml_searches("/tasks/_search", "mlTasks", "Search tasks"),
-        ml_operation(
-            "delete", "/tasks/{taskId}", "mlDeleteTask", "Forget a task; its run goes on", parameters=["taskId"]
-        ),
-        ml_operation("post", "/tasks/{taskId}/_cancel", "mlCancelTask", "Cancel a task", parameters=["taskId"]),
-    ],
-    taskId="The task's id.",
-)  # fmt: skip
-
-PROTOCOL = WireProtocol("ml_tasks", _routes, error_form=opensearch_error_form, api=_API, settings=SETTINGS)
+PROTOCOL = WireProtocol(
+    "ml_tasks",
+    _routes,
+    error_form=opensearch_error_form,
+    api=api_data("gateway.ml_agents", "ml_tasks"),
+    settings=SETTINGS,
+)

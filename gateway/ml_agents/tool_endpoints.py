@@ -15,7 +15,6 @@ from starlette.routing import BaseRoute, Route
 from gateway.agents.caller_tools import ToolDescription
 from gateway.errors import FieldProblem, GatewayError, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue, TextBlock
-from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.routes import (
     PREFIX,
     SETTINGS,
@@ -25,6 +24,7 @@ from gateway.ml_commons.routes import (
     opensearch_error_form,
     read_object,
 )
+from gateway.openapi.data import api_data
 from gateway.problems import problem_of
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id, request_id_of
 
@@ -89,30 +89,14 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
 
 
 _LISTED: JsonObject = {"application/json": {"schema": {"type": "array", "items": {"type": "object"}}}}
-_API = ml_api(
-    [
-        ml_operation("get", "/tools", "mlTools", "The tools that agents of callers may have", content=_LISTED),
-        ml_operation("get", "/tools/{toolName}", "mlTool", "A tool", parameters=["toolName"]),
-        ml_operation(
-            "post",
-            "/tools/_execute/{toolName}",
-            "executeMlTool",
-            "Run a tool without an agent",
-            body="`parameters`: the tool's arguments.",
-            result="`inference_results`, with the result as a text.",
-            parameters=["toolName"],
-            description="It counts as a run. A tool that fails is a 400: `{status, error: {type, reason, details}}`.",
-        ),
-    ],
-    toolName="The name of the kind of tools, such as `ListIndexTool`.",
-)
+
 
 PROTOCOL = WireProtocol(
     "ml_tools",
     _routes,
     paths=[PREFIX, PREFIX + "/{rest:path}"],
     error_form=opensearch_error_form,
-    api=_API,
+    api=api_data("gateway.ml_agents", "ml_tools"),
     basic_paths=[PREFIX, PREFIX + "/"],
     settings=SETTINGS,
 )

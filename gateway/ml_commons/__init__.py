@@ -3,7 +3,6 @@
 routes.py           JSON responses, bodies, errors as responses
 url_parameters.py   the parameters of URLs
 filter_path.py      the parts of a response that a client wants
-api_document.py     how operations stand in the API document
 errors.py           the two forms of errors
 answers.py          ids, times, search answers and answers to writes, as OpenSearch has them
 content.py          content blocks: text and media

@@ -14,7 +14,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.messages import JsonObject
-from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.routes import (
     ROOT,
@@ -26,6 +25,7 @@ from gateway.ml_commons.routes import (
     read_object,
 )
 from gateway.ml_commons.settings_bodies import read_changes, written
+from gateway.openapi.data import api_data
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of
 
 _PATH: Final = "/_cluster/settings"
@@ -69,34 +69,13 @@ async def _open(environment: ProtocolEnvironment) -> None:
     await environment.shared(ClusterSettings).open()
 
 
-_API = ml_api(
-    [
-        ml_operation(
-            "get",
-            _PATH,
-            "clusterSettings",
-            "The settings `plugins.ml_commons.*`",
-            result="`persistent` and `transient`; with `?include_defaults` also `defaults`, all other settings.",
-            description="For keys with `admin: true`. `?flat_settings` gives them by their full names.",
-        ),
-        ml_operation(
-            "put",
-            _PATH,
-            "changeClusterSettings",
-            "Change settings `plugins.ml_commons.*`",
-            body="`persistent` and `transient`, each with settings by flat or nested names. null removes one.",
-            description="For keys with `admin: true`. What is transient is gone when the gateway ends.",
-        ),
-    ]
-)
-
 PROTOCOL = WireProtocol(
     "ml_cluster_settings",
     _routes,
     error_form=opensearch_error_form,
     paths=[_PATH + "/"],
     basic_paths=["/", _PATH, _PATH + "/"],
-    api=_API,
+    api=api_data("gateway.ml_commons", "ml_cluster_settings"),
     open=_open,
     settings=SETTINGS,
     root=ROOT,

@@ -15,7 +15,6 @@ from gateway.documents.owned import OwnedDocuments
 from gateway.errors import ConflictError
 from gateway.messages import JsonObject
 from gateway.ml_commons.answers import id_taken, search_answer, write_answer
-from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.routes import (
     PREFIX,
@@ -32,6 +31,7 @@ from gateway.ml_memory.memory_containers import CONTAINER_ID, changed_container,
 from gateway.ml_memory.memory_kinds import CONTAINER_INDEX, CONTAINERS
 from gateway.ml_memory.memory_requests import types_to_delete
 from gateway.ml_memory.retention_sweep import apply_policy, policy_result, sweep, sweep_of
+from gateway.openapi.data import api_data
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 
 _CONTAINERS = PREFIX + "/memory_containers"
@@ -125,73 +125,11 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return ml_routes(environment, routes, "agentic_memory_enabled")
 
 
-# --- in the API document
-
-_API = ml_api(
-    [
-        ml_operation(
-            "post",
-            "/memory_containers/_create",
-            "createMemoryContainer",
-            "Make a memory container",
-            body="Its `name`; also `description`, `memory_container_id`, `configuration`.",
-            result="Its id.",
-        ),
-        *ml_searches("/memory_containers/_search", "searchMemoryContainers", "Search your memory containers"),
-        ml_operation(
-            "get",
-            "/memory_containers/{containerId}",
-            "getMemoryContainer",
-            "A memory container",
-            parameters=["containerId"],
-        ),
-        ml_operation(
-            "put",
-            "/memory_containers/{containerId}",
-            "changeMemoryContainer",
-            "Change a memory container",
-            body="What is to be another; a `retention_policy` of null is removed.",
-            parameters=["containerId"],
-        ),
-        ml_operation(
-            "delete",
-            "/memory_containers/{containerId}",
-            "deleteMemoryContainer",
-            "Delete a memory container",
-            parameters=["containerId"],
-            description="Its memories stay unless the query or the body has `delete_all_memories`, or names some types "
-            "in `delete_memories`: `sessions,working`. A session's thread and working memory go with it.",
-        ),
-        *(
-            ml_operation("post", f"/memory_containers{path}", name, title, result=result, parameters=parameters)
-            for path, name, title, result, parameters in (
-                (
-                    "/_retention/_execute",
-                    "executeRetention",
-                    "Apply the retention policies of your containers now",
-                    "How many memories were deleted.",
-                    (),
-                ),
-                (
-                    "/_retention/_dry_run",
-                    "tryRetention",
-                    "Say what the retention policies of your containers would delete now",
-                    "How many memories would be deleted.",
-                    (),
-                ),
-                (
-                    "/{containerId}/_retention/_dry_run",
-                    "tryRetentionOfContainer",
-                    "Say what a container's retention policy would delete now",
-                    "How many memories would be deleted.",
-                    ("containerId",),
-                ),
-            )
-        ),
-    ],
-    containerId="The memory container's id.",
-)
-
 PROTOCOL = WireProtocol(
-    "ml_containers", _routes, error_form=opensearch_error_form, api=_API, sweep=sweep, settings=SETTINGS
+    "ml_containers",
+    _routes,
+    error_form=opensearch_error_form,
+    api=api_data("gateway.ml_memory", "ml_containers"),
+    sweep=sweep,
+    settings=SETTINGS,
 )

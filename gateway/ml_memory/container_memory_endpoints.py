@@ -15,7 +15,6 @@ from starlette.routing import BaseRoute, Route
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject
 from gateway.ml_commons.answers import deleted_by_query, write_answer
-from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.routes import (
     PREFIX,
@@ -32,7 +31,7 @@ from gateway.ml_memory.memory_documents import memories_of
 from gateway.ml_memory.memory_kinds import Memories, MemoryType
 from gateway.ml_memory.memory_messages import ThreadsAsMemory
 from gateway.ml_memory.memory_requests import no_vectors, payload_type
-from gateway.openapi.description import Operation
+from gateway.openapi.data import api_data
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.protocol.fields import Fields
 
@@ -137,111 +136,11 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return ml_routes(environment, routes, "agentic_memory_enabled")
 
 
-# --- in the API document
-
-_IN_ALL = "/memory_containers/{containerId}/memories"
-_IN_TYPE = _IN_ALL + "/{memoryType}"
-_OF_CONTAINER = ("containerId",)
-_OF_A_TYPE = ("containerId", "memoryType")
-_OF_ONE = ("containerId", "memoryType", "memoryId")
-_SEARCH = "A search in OpenSearch's query language; without one all are found."
-
-
-def _writes() -> Sequence[Operation]:
-    added = ml_operation(
-        "post",
-        _IN_ALL,
-        "addWorkingMemory",
-        "Add to the working memory",
-        body="`messages` for a session, or data: `structured_data`, `structured_data_blob`, `binary_data`; with "
-        "`namespace`, `metadata`, `tags`.",
-        result="The id of the working memory, and of its session.",
-        parameters=_OF_CONTAINER,
-    )
-    session = ml_operation(
-        "post",
-        f"{_IN_ALL}/sessions",
-        "createSession",
-        "Make a session, which is a thread",
-        body="`session_id`, `summary`, `metadata`, `agents`, `additional_info`, `namespace`; all may be absent.",
-        result="The session's id.",
-        parameters=_OF_CONTAINER,
-    )
-    long_term = ml_operation(
-        "post",
-        f"{_IN_ALL}/long-term",
-        "addLongTermMemory",
-        "Remember a text",
-        body="`memory`, the text; also `tags`, `namespace`, `strategy_type`, `pinned`.",
-        result="The memory's id.",
-        parameters=_OF_CONTAINER,
-    )
-    history = ml_operation(
-        "post",
-        f"{_IN_ALL}/history",
-        "addMemoryHistory",
-        "Record a change of a long-term memory",
-        body="`action`, one of ADD, UPDATE and DELETE; also `memory_id`, `before`, `after`, `namespace`, `tags`.",
-        result="The record's id.",
-        parameters=_OF_CONTAINER,
-    )
-    return [added, session, long_term, history]
-
-
-def _of_types() -> Sequence[Operation]:
-    searches = [
-        ml_operation(method, f"{_IN_TYPE}/_search", name, title, body=_SEARCH, parameters=_OF_A_TYPE)
-        for method, name, title in (
-            ("get", "searchMemoriesByGet", "Search a container's memories, with a body"),
-            ("post", "searchMemories", "Search a container's memories"),
-        )
-    ]
-    deleted = ml_operation(
-        "post",
-        f"{_IN_TYPE}/_delete_by_query",
-        "deleteMemoriesByQuery",
-        "Delete the memories that a query finds",
-        body="The `query`.",
-        result="How many were deleted.",
-        parameters=_OF_A_TYPE,
-    )
-    one = f"{_IN_TYPE}/{{memoryId}}"
-    return [
-        *searches,
-        deleted,
-        ml_operation("get", one, "getMemory", "One memory of a container", parameters=_OF_ONE),
-        ml_operation("put", one, "changeMemory", "Change a memory", body="What is to be another.", parameters=_OF_ONE),
-        ml_operation("delete", one, "deleteMemory", "Delete a memory", parameters=_OF_ONE),
-    ]
-
-
-def _vector_searches() -> Sequence[Operation]:
-    return [
-        ml_operation(
-            method,
-            f"{_IN_ALL}/long-term/_{kind}_search",
-            f"{kind}Search{how}",
-            f"{kind.capitalize()} search, which needs models that are not here yet: a 400{title}",
-            body="The search.",
-            parameters=_OF_CONTAINER,
-        )
-        for kind in ("semantic", "hybrid")
-        for method, how, title in (("get", "ByGet", ", by GET"), ("post", "", ""))
-    ]
-
-
-_API = ml_api(
-    [*_writes(), *_of_types(), *_vector_searches()],
-    containerId="The memory container's id.",
-    memoryType="One of `sessions`, `working`, `long-term` and `history`.",
-    memoryId="The document's id; that of a session is its thread's.",
-)
-
 PROTOCOL = WireProtocol(
     "ml_container_memories",
     _routes,
     error_form=opensearch_error_form,
-    api=_API,
+    api=api_data("gateway.ml_memory", "ml_container_memories"),
     thread_documents=ThreadsAsMemory(),
     settings=SETTINGS,
 )

@@ -15,7 +15,6 @@ from gateway.agent import ABSENT, Absent
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject
 from gateway.ml_commons.answers import new_document_id, write_answer
-from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.routes import (
     PREFIX,
     SETTINGS,
@@ -35,6 +34,7 @@ from gateway.ml_memory.memory_search import (
     search_documents,
     with_total,
 )
+from gateway.openapi.data import api_data
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.protocol.made_documents import Rest
 from gateway.store import ThreadChange
@@ -122,47 +122,10 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return ml_routes(environment, routes, "memory_feature_enabled")
 
 
-# --- in the API document
-
-_API = ml_api(
-    [
-        ml_operation(
-            "post",
-            "/memory",
-            "createConversationMemory",
-            "Make a memory",
-            body="Its `name`, `application_type` and `additional_info`, or nothing.",
-            result="Its `memory_id`, which is a thread's id.",
-        ),
-        ml_operation(
-            "get",
-            "/memory",
-            "listConversationMemories",
-            "Your memories, latest first",
-            result="At most `max_results` (10) of them, from `next_token` on, and where more are.",
-        ),
-        *ml_searches("/memory/_search", "searchConversationMemories", "Search your memories"),
-        ml_operation(
-            "get", "/memory/{conversationId}", "getConversationMemory", "A memory", parameters=["conversationId"]
-        ),
-        ml_operation(
-            "put",
-            "/memory/{conversationId}",
-            "changeConversationMemory",
-            "Rename a memory, or change its information",
-            body="A `name`, `application_type` or `additional_info`.",
-            parameters=["conversationId"],
-        ),
-        ml_operation(
-            "delete",
-            "/memory/{conversationId}",
-            "deleteConversationMemory",
-            "Delete a memory",
-            result="The thread is gone, with its messages and runs.",
-            parameters=["conversationId"],
-        ),
-    ],
-    conversationId="The memory's id, which is a thread's.",
+PROTOCOL = WireProtocol(
+    "ml_memory",
+    _routes,
+    error_form=opensearch_error_form,
+    api=api_data("gateway.ml_memory", "ml_memory"),
+    settings=SETTINGS,
 )
-
-PROTOCOL = WireProtocol("ml_memory", _routes, error_form=opensearch_error_form, api=_API, settings=SETTINGS)

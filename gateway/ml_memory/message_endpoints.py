@@ -16,7 +16,6 @@ from gateway.documents.document import Document
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, Message
 from gateway.ml_commons.answers import new_document_id, write_answer
-from gateway.ml_commons.api_document import ml_api, ml_operation, ml_searches
 from gateway.ml_commons.routes import (
     PREFIX,
     SETTINGS,
@@ -38,6 +37,7 @@ from gateway.ml_memory.memories import MESSAGE_INDEX, stretch_asked
 from gateway.ml_memory.memory_reading import ReadMemory, memory_named, no_message, read_memory
 from gateway.ml_memory.memory_search import check_count, document_searches, search_documents
 from gateway.ml_memory.posted_traces import TRACES, edit_trace, put_trace, traces_of
+from gateway.openapi.data import api_data
 from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.protocol.made_documents import Rest
 
@@ -184,58 +184,10 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return ml_routes(environment, routes, "memory_feature_enabled")
 
 
-# --- in the API document
-
-_OF_MEMORY = ["conversationId"]
-_OF_MESSAGE = ["messageId"]
-_PAGED = "At most `max_results` (10) of them, from `next_token` on, and where more are."
-_API = ml_api(
-    [
-        ml_operation(
-            "get",
-            "/memory/{conversationId}/messages",
-            "listInteractions",
-            "A memory's interactions, oldest first",
-            result=f"{_PAGED} With `order=desc` the newest come first.",
-            parameters=_OF_MEMORY,
-        ),
-        ml_operation(
-            "post",
-            "/memory/{conversationId}/messages",
-            "addInteraction",
-            "Add an interaction or, with `parent_message_id`, a trace of one",
-            body="`input`, `response`, `prompt_template`, `origin` and `additional_info`; at least one of them.",
-            result="Its `message_id`.",
-            parameters=_OF_MEMORY,
-        ),
-        *ml_searches(
-            "/memory/{conversationId}/_search",
-            "searchInteractions",
-            "Search a memory's interactions and traces",
-            parameters=_OF_MEMORY,
-        ),
-        ml_operation(
-            "get", "/memory/message/{messageId}", "getInteraction", "An interaction or a trace", parameters=_OF_MESSAGE
-        ),
-        ml_operation(
-            "put",
-            "/memory/message/{messageId}",
-            "changeInteraction",
-            "Give an interaction another response, or other information",
-            body="`response` or `additional_info`. Another response makes a version of the thread.",
-            parameters=_OF_MESSAGE,
-        ),
-        ml_operation(
-            "get",
-            "/memory/message/{messageId}/traces",
-            "listTraces",
-            "What the model and its tools did before they answered",
-            result=_PAGED,
-            parameters=_OF_MESSAGE,
-        ),
-    ],
-    conversationId="The memory's id, which is a thread's.",
-    messageId="The interaction's id, which is that of its first question.",
+PROTOCOL = WireProtocol(
+    "ml_messages",
+    _routes,
+    error_form=opensearch_error_form,
+    api=api_data("gateway.ml_memory", "ml_messages"),
+    settings=SETTINGS,
 )
-
-PROTOCOL = WireProtocol("ml_messages", _routes, error_form=opensearch_error_form, api=_API, settings=SETTINGS)

@@ -14,7 +14,6 @@ media_out.py     media as markdown
 usage.py         the tokens of a run
 header_threads.py   the thread that a header names*
 routes.py        prefixes, bodies, answers and headers of the routes*
-api_document.py  the operations in the API document
 
 Chat Completions:
 

@@ -7,7 +7,6 @@ it. https://platform.openai.com/docs/api-reference/conversations
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +15,6 @@ from starlette.routing import BaseRoute, Route
 from gateway.access.authentication import has_body
 from gateway.access.callers import Caller
 from gateway.errors import ConflictError
-from gateway.openai_api.api_document import openai_api, openai_operation
 from gateway.openai_api.conversations import (
     conversation_json,
     conversation_named,
@@ -37,6 +35,7 @@ from gateway.openai_api.response_view import view_of
 from gateway.openai_api.routes import KEY_HEADER, openai_error_form, openai_routes, read_object
 from gateway.openai_api.settings import RESPONSES_SECTION
 from gateway.openai_api.thread_items import ThreadItems, message_items
+from gateway.openapi.data import api_data
 from gateway.protocol import WHOLE_THREAD, Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.protocol.answers import json_response
 from gateway.store import ThreadChange
@@ -136,78 +135,10 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     )
 
 
-# --- in the API document
-
-_PARTS: Final = (
-    "`limit` (20), `order` (`desc`, or `asc`) and `after`, an item's id, say which part; `include` adds to items."
-)
-_API = openai_api(
-    [
-        openai_operation(
-            "post",
-            "/conversations",
-            "createConversation",
-            "Begin a conversation",
-            body="Its `items`, up to 20, and its `metadata`, or nothing.",
-            result="The conversation; its `id` is a thread's.",
-        ),
-        openai_operation(
-            "get", "/conversations/{conversation}", "getConversation", "A conversation", parameters=["conversation"]
-        ),
-        openai_operation(
-            "post",
-            "/conversations/{conversation}",
-            "changeConversation",
-            "Change a conversation's metadata",
-            body="Its new `metadata`.",
-            parameters=["conversation"],
-        ),
-        openai_operation(
-            "delete",
-            "/conversations/{conversation}",
-            "deleteConversation",
-            "Delete a conversation",
-            result="The thread is gone, with its messages and runs.",
-            parameters=["conversation"],
-        ),
-        openai_operation(
-            "get",
-            "/conversations/{conversation}/items",
-            "listConversationItems",
-            "What was said",
-            result="Items, the latest first.",
-            parameters=["conversation"],
-            description=_PARTS,
-        ),
-        openai_operation(
-            "post",
-            "/conversations/{conversation}/items",
-            "addConversationItems",
-            "Add to a conversation",
-            body="`items`, up to 20.",
-            result="The items as they are kept, with their ids.",
-            parameters=["conversation"],
-        ),
-        openai_operation(
-            "get",
-            "/conversations/{conversation}/items/{itemId}",
-            "getConversationItem",
-            "An item",
-            parameters=["conversation", "itemId"],
-        ),
-        openai_operation(
-            "delete",
-            "/conversations/{conversation}/items/{itemId}",
-            "deleteConversationItem",
-            "Delete an item",
-            result="The conversation. A call goes with its result.",
-            parameters=["conversation", "itemId"],
-        ),
-    ],
-    conversation="The conversation's id, which is a thread's.",
-    itemId="The item's id.",
-)
-
 PROTOCOL = WireProtocol(
-    "openai_conversations", _routes, error_form=openai_error_form, api=_API, settings=RESPONSES_SECTION
+    "openai_conversations",
+    _routes,
+    error_form=openai_error_form,
+    api=api_data("gateway.openai_api", "openai_conversations"),
+    settings=RESPONSES_SECTION,
 )

@@ -17,10 +17,10 @@ from starlette.routing import BaseRoute, Route
 from gateway.access.callers import Caller
 from gateway.agents.stored import StoredAgent
 from gateway.messages import JsonObject
-from gateway.openai_api.api_document import openai_api, openai_operation
 from gateway.openai_api.errors import unknown_model
 from gateway.openai_api.routes import PATHS_WITHOUT_PREFIX, PREFIXES, openai_error_form, openai_routes
 from gateway.openai_api.settings import CHAT_SECTION, RESPONSES_SECTION
+from gateway.openapi.data import api_data
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.protocol.answers import json_response
 
@@ -71,27 +71,11 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return openai_routes([Route("/models", Endpoint(on.models)), Route("/models/{model}", Endpoint(on.model))])
 
 
-_API = openai_api(
-    [
-        openai_operation(
-            "get",
-            "/models",
-            "listModels",
-            "The agents, as models",
-            result="All agents that the caller may use; `id` is what a request names as its `model`.",
-        ),
-        openai_operation(
-            "get", "/models/{model}", "getModel", "An agent, as a model", parameters=["model"], result="The agent."
-        ),
-    ],
-    model="The agent's id.",
-)
-
 PROTOCOL = WireProtocol(
     "openai_models",
     _routes,
     paths=[path for begin in (*PREFIXES, *PATHS_WITHOUT_PREFIX) for path in (begin, f"{begin}/{{rest:path}}")],
     error_form=openai_error_form,
-    api=_API,
+    api=api_data("gateway.openai_api", "openai_models"),
     settings={**CHAT_SECTION, **RESPONSES_SECTION},
 )

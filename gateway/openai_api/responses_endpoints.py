@@ -13,7 +13,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.access.callers import Caller
-from gateway.openai_api.api_document import openai_api, openai_operation
 from gateway.openai_api.errors import run_failure
 from gateway.openai_api.responses_history import common_beginning
 from gateway.openai_api.responses_items import ReadInput
@@ -27,6 +26,7 @@ from gateway.openai_api.routes import (
     openai_routes,
 )
 from gateway.openai_api.settings import RESPONSES_SECTION
+from gateway.openapi.data import api_data
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, request_id_of
 from gateway.protocol.answers import json_response
 from gateway.protocol.input_cache import InputCache
@@ -80,31 +80,10 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return openai_routes([Route("/responses", Endpoint(on.respond), methods=["POST"])])
 
 
-_API = openai_api(
-    [
-        openai_operation(
-            "post",
-            "/responses",
-            "createResponse",
-            "Answer an input",
-            body=(
-                "`model` is an agent's id, `input` a text or items. `tools` are the client's own functions. "
-                "`previous_response_id` or `conversation` say what it goes on with. Unknown members are ignored."
-            ),
-            result=(
-                "A `response`; with `stream` its events; with `background` a response that is under way. Header "
-                "`X-Thread-Id` names the thread."
-            ),
-            runs=True,
-            streams=True,
-            description=(
-                "`previous_response_id` is any run of the caller's, of whichever protocol. Behind the last run of a "
-                "thread the thread goes on; behind an earlier one a new thread begins as that one did. Items of "
-                "earlier responses lead back to their thread. `Idempotency-Key` names the run: a repeated request gets "
-                "its answer."
-            ),
-        )
-    ]
+PROTOCOL = WireProtocol(
+    "responses",
+    _routes,
+    error_form=openai_error_form,
+    api=api_data("gateway.openai_api", "responses"),
+    settings=RESPONSES_SECTION,
 )
-
-PROTOCOL = WireProtocol("responses", _routes, error_form=openai_error_form, api=_API, settings=RESPONSES_SECTION)

@@ -7,19 +7,18 @@ whichever protocol it came by. https://platform.openai.com/docs/api-reference/re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.errors import NotFoundError
-from gateway.openai_api.api_document import openai_api, openai_operation
 from gateway.openai_api.includes import ENCRYPTED, includes_asked
 from gateway.openai_api.item_lists import part_asked
 from gateway.openai_api.responses_stored import StoredResponses, after_asked, is_stream_asked
 from gateway.openai_api.routes import openai_error_form, openai_routes
 from gateway.openai_api.settings import RESPONSES_SECTION
+from gateway.openapi.data import api_data
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
 from gateway.protocol.answers import json_response
 
@@ -71,62 +70,10 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     )
 
 
-# --- in the API document
-
-_ONE: Final = "/responses/{responseId}"
-_API = openai_api(
-    [
-        openai_operation(
-            "get",
-            _ONE,
-            "getResponse",
-            "A response",
-            result="The response as it is now; with `stream=true` its events.",
-            streams=True,
-            parameters=["responseId"],
-            description=(
-                "Every run of the caller's is a response, whichever protocol it came by. `starting_after`, the "
-                "`sequence_number` of an event, gives those behind it. Once the log is deleted a stream is a "
-                "404 `log_expired`; the response itself is read from its thread."
-            ),
-        ),
-        openai_operation(
-            "delete",
-            _ONE,
-            "deleteResponse",
-            "Forget a response",
-            result="It is gone. Its thread is gone too, if the response began it, and no other is on it.",
-            parameters=["responseId"],
-            description="One that is under way is stopped first.",
-        ),
-        openai_operation(
-            "post",
-            _ONE + "/cancel",
-            "cancelResponse",
-            "Stop a response",
-            result="What became of it: one that has ended stays as it is.",
-            parameters=["responseId"],
-        ),
-        openai_operation(
-            "get",
-            _ONE + "/input_items",
-            "listInputItems",
-            "What came with a response's request",
-            result="Items, the latest first.",
-            parameters=["responseId"],
-            description="`limit` (20), `order` (`desc`, or `asc`) and `after`, an item's id, say which part.",
-        ),
-        openai_operation(
-            "get",
-            "/chat/completions/{completionId}",
-            "getChatCompletion",
-            "Not offered",
-            result="Never: completions are not stored as such. The run is a response.",
-            parameters=["completionId"],
-        ),
-    ],
-    responseId="The response's id, which is a run's.",
-    completionId="The completion's id.",
+PROTOCOL = WireProtocol(
+    "stored_responses",
+    _routes,
+    error_form=openai_error_form,
+    api=api_data("gateway.openai_api", "stored_responses"),
+    settings=RESPONSES_SECTION,
 )
-
-PROTOCOL = WireProtocol("stored_responses", _routes, error_form=openai_error_form, api=_API, settings=RESPONSES_SECTION)

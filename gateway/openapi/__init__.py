@@ -2,7 +2,7 @@
 
 routes.py        serves the two
 document.py      builds the document from the protocols' parts
-gateway_paths.py describes the gateway's own paths
+data.py          reads a protocol's part from the `api_document.yaml` of its room; this room's has the gateway's own
 page.py          any such document as HTML
 description.py   what a protocol gives to describe its paths
 shapes.py        pieces of JSON Schemas for bodies

@@ -5,7 +5,7 @@ Below: messages (JSON's types). Above: document, and the protocols. https://spec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -29,6 +29,10 @@ class ApiDescription:
     schemas: JsonObject = field(default_factory=dict)
     parameters: JsonObject = field(default_factory=dict)
     problem_members: JsonObject = field(default_factory=dict)
+
+
+ApiPart: TypeAlias = ApiDescription | Callable[[], ApiDescription]
+"""A description, or a function that reads it once the document is asked for."""
 
 
 def operation(
@@ -77,15 +81,6 @@ def answer(description: str, content: JsonObject | None = None) -> JsonObject:
 def described_json(schema: str, description: str) -> JsonObject:
     """A response with a JSON body of that schema."""
     return answer(description, {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}})
-
-
-def json_body(schema: str, description: str) -> JsonObject:
-    """A request's JSON body of that schema."""
-    return {
-        "required": True,
-        "description": description,
-        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
-    }
 
 
 def parameter(place: str, name: str, description: str, schema: JsonObject) -> JsonObject:

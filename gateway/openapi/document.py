@@ -1,8 +1,8 @@
 """The gateway's API as an OpenAPI 3.1 document, built from the protocols' descriptions of their paths. Pure.
 
-Below: description, shapes. Above: the composition root. The parts are written by hand: no framework derives from
-signatures what matters most (streams, cursors, what a repeated request does). A test compares the document with the
-application's routes.
+Below: description, shapes. Above: the composition root. The parts are written by hand, as data
+beside each room: no framework derives from signatures the things that matter most (streams, cursors, what a repeated
+request does). A test compares the document with the application's routes.
 https://spec.openapis.org/oas/v3.1.1
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from gateway import __version__
 from gateway.errors import ConfigurationError
 from gateway.messages import JsonObject
-from gateway.openapi.description import ApiDescription, answer, parameter
+from gateway.openapi.description import ApiDescription, ApiPart, answer, parameter
 from gateway.openapi.shapes import list_of, object_of, text
 
 _INTRODUCTION = """\
@@ -43,7 +43,7 @@ _PROBLEMS = {
 }
 
 
-def openapi_document(descriptions: Sequence[ApiDescription]) -> JsonObject:
+def openapi_document(parts: Sequence[ApiPart]) -> JsonObject:
     """The document of these protocols, in their order.
 
     Raises:
@@ -54,7 +54,8 @@ def openapi_document(descriptions: Sequence[ApiDescription]) -> JsonObject:
     parameters = _page_parameters()
     tags: dict[str, str] = {}
     problem_members: JsonObject = {}
-    for described in descriptions:
+    for part in parts:
+        described = part if isinstance(part, ApiDescription) else part()
         tags |= described.tags
         problem_members |= described.problem_members
         _add(operations, {f"{method} {path}": each for path, method, each in described.operations})

@@ -5,8 +5,8 @@ Below: page. Above: the composition root.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.resources import files
 
 from starlette.requests import Request
@@ -23,16 +23,16 @@ _PAGE_HEADERS = {
 }
 
 
-def docs_routes(document: JsonObject) -> Sequence[Route]:
-    """`/openapi.json` and `/docs` with its stylesheet, for this OpenAPI document."""
+def docs_routes(document: Callable[[], JsonObject]) -> Sequence[Route]:
+    """`/openapi.json` and `/docs` with its stylesheet, for the OpenAPI document that the function gives."""
     # few gateways are ever asked for it, and rendering it takes as long as much else of a start
-    page = cache(partial(render_page, document, stylesheet="docs/style.css"))
+    page = cache(lambda: render_page(document(), stylesheet="docs/style.css"))
     style = files("gateway.openapi").joinpath("page.css").read_text(encoding="utf-8")
 
     async def serve_document(request: Request) -> Response:
-        shown, prefix = document, request.scope.get("app_root_path")  # see wire.mounts
+        shown, prefix = document(), request.scope.get("app_root_path")  # see wire.mounts
         if prefix:
-            shown = {**document, "servers": [{"url": prefix}]}
+            shown = {**shown, "servers": [{"url": prefix}]}
         return JSONResponse(shown, headers={"cache-control": "no-cache"})
 
     async def serve_page(request: Request) -> Response:

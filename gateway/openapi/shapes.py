@@ -17,27 +17,8 @@ def object_of(required: list[str], properties: JsonObject, description: str = ""
 
 
 def list_of(item: str) -> JsonObject:
-    return {"type": "array", "items": ref(item)}
-
-
-def ref(name: str) -> JsonObject:
-    return {"$ref": f"#/components/schemas/{name}"}
+    return {"type": "array", "items": {"$ref": f"#/components/schemas/{item}"}}
 
 
 def text(description: str = "") -> JsonObject:
     return {"type": "string", "description": description} if description else {"type": "string"}
-
-
-def nullable(schema: str, description: str = "") -> JsonObject:
-    return {"type": [schema, "null"], "description": description} if description else {"type": [schema, "null"]}
-
-
-def words(*words: str) -> JsonObject:
-    values: list[JsonValue] = [*words]
-    return {"type": "string", "enum": values}
-
-
-TIME: JsonObject = {"type": "string", "format": "date-time"}
-MAYBE_TIME: JsonObject = {"type": ["string", "null"], "format": "date-time"}
-MAYBE_COUNT: JsonObject = {"type": ["integer", "null"], "minimum": 0}
-NEXT_PAGE = nullable("string", "Send it as `cursor` for the next page; null on the last one.")

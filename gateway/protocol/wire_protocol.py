@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from starlette.routing import BaseRoute
 
 from gateway.messages import JsonObject
-from gateway.openapi.description import ApiDescription
+from gateway.openapi.description import ApiDescription, ApiPart
 from gateway.problems import ErrorForm, problem_json
 from gateway.protocol.environment import ProtocolEnvironment
 from gateway.store import ThreadDocuments
@@ -47,7 +47,7 @@ class WireProtocol:
     routes: Callable[[ProtocolEnvironment], Sequence[BaseRoute]]
     paths: Sequence[str] = ()
     error_form: ErrorForm = problem_json
-    api: ApiDescription = field(default_factory=ApiDescription)
+    api: ApiPart = field(default_factory=ApiDescription)
     open_paths: Sequence[str] = ()
     basic_paths: Sequence[str] = ()
     open: Callable[[ProtocolEnvironment], Awaitable[None]] | None = None

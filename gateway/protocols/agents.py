@@ -19,16 +19,7 @@ from gateway.access.callers import Caller
 from gateway.agents.stored import StoredAgent
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
-from gateway.openapi.description import (
-    ApiDescription,
-    Operation,
-    answer,
-    described_json,
-    json_body,
-    operation,
-    parameter,
-)
-from gateway.openapi.shapes import NEXT_PAGE, list_of, object_of, text
+from gateway.openapi.data import api_data
 from gateway.protocol import (
     ProtocolEnvironment,
     VisitorRoute,
@@ -139,94 +130,4 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     ]
 
 
-# --- in the API document
-
-
-def _operations() -> Sequence[Operation]:
-    return [
-        (
-            "/agents",
-            "get",
-            operation(
-                "agents",
-                "listAgents",
-                "The agents",
-                {"200": described_json("AgentList", "Configured agents, then stored ones; 500 a page.")},
-                parameters=["agentLimit", "cursor"],
-                problems=["400"],
-            ),
-        ),
-        ("/agents/{agentId}", "put", _put_operation()),
-        (
-            "/agents/{agentId}",
-            "delete",
-            operation(
-                "agents",
-                "deleteAgent",
-                "Delete an agent of yours",
-                {"204": answer("It is gone. Its runs go on.", {})},
-                parameters=["agentId"],
-                problems=["403", "404", "409", "503"],
-            ),
-        ),
-    ]
-
-
-def _put_operation() -> JsonObject:
-    return operation(
-        "agents",
-        "putAgent",
-        "Make or replace an agent of yours",
-        {
-            "200": described_json("PutAgent", "It was replaced. Runs go on with the agent that they began with."),
-            "201": described_json("PutAgent", "It is new."),
-        },
-        description=(
-            "The fields of an agent in the configuration file. Credentials are stored encrypted and never returned; "
-            "give them again with each replacement. `callers` in the configuration says which endpoints it may reach. "
-            "An id that the configuration or somebody else has is a 409."
-        ),
-        parameters=["agentId"],
-        body=json_body("StoredAgentBody", "The agent."),
-        problems=["400", "403", "409", "413", "415", "422", "503"],
-    )
-
-
-_API = ApiDescription(
-    {"agents": "Run an agent, make one, or learn what it can do."},
-    _operations(),
-    {
-        "AgentList": object_of(["agents"], {"agents": list_of("Agent"), "nextCursor": NEXT_PAGE}),
-        "Agent": object_of(
-            ["id", "name", "description", "type", "url"],
-            {
-                "id": text(),
-                "name": text(),
-                "description": text(),
-                "type": text(),
-                "url": text("Where to POST runs."),
-                "public": {"type": "boolean", "description": "Of stored agents: whether all callers may use it."},
-                "own": {"type": "boolean", "description": "Of stored agents: whether it is yours."},
-            },
-        ),
-        "PutAgent": object_of(
-            ["id", "url", "public"],
-            {"id": text(), "url": text("Where to POST runs."), "public": {"type": "boolean"}},
-        ),
-        "StoredAgentBody": {
-            "type": "object",
-            "required": ["model"],
-            "description": "An agent as in the configuration file; `agui-gateway config schema` prints its fields.",
-            "properties": {"public": {"type": "boolean", "default": False}},
-            "additionalProperties": True,
-        },
-    },
-    {
-        "agentId": parameter("path", "agentId", "The agent's id.", {"type": "string"}),
-        "agentLimit": parameter(
-            "query", "limit", "How many.", {"type": "integer", "minimum": 1, "maximum": 500, "default": 500}
-        ),
-    },
-)
-
-PROTOCOL = WireProtocol("agents", _routes, api=_API)
+PROTOCOL = WireProtocol("agents", _routes, api=api_data("gateway.protocols", "agents"))

@@ -16,8 +16,7 @@ from gateway.ag_ui.answers import response_schema
 from gateway.agent import InterruptAnswer, SentAnswer
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
-from gateway.openapi.description import ApiDescription, Operation, described_json, json_body, operation, parameter
-from gateway.openapi.shapes import MAYBE_TIME, NEXT_PAGE, TIME, list_of, nullable, object_of, ref, text
+from gateway.openapi.data import api_data
 from gateway.protocol import (
     ProtocolEnvironment,
     WireProtocol,
@@ -104,101 +103,4 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     ]
 
 
-# --- in the API document
-
-
-def _operations() -> Sequence[Operation]:
-    listed = operation(
-        "approvals",
-        "listApprovals",
-        "What waits for approval, the oldest first",
-        {"200": described_json("ApprovalList", "A page of it, of all owners' conversations.")},
-        description="For keys with `approvals: true`. What has expired is not there any more.",
-        parameters=["limit", "cursor"],
-        problems=["400", "503"],
-    )
-    answered = operation(
-        "approvals",
-        "answerApproval",
-        "Approve a call, or deny it",
-        {
-            "200": described_json("StartedRun", "The call is denied. Its agent is gone, so no run goes on with that."),
-            "202": described_json("StartedRun", "The run that goes on with it has begun, or waits for its turn."),
-        },
-        description=(
-            "For keys with `approvals: true`, against whose limits the run counts. It belongs to the thread's owner,"
-            " who sees it over /connect. A 409 is an approval that was answered (`approval_answered`) or has expired"
-            " (`approval_expired`), one whose agent is gone, which can only be denied (`approval_of_other_agent`), or a"
-            " busy thread."
-        ),
-        parameters=["approvalId"],
-        body=json_body("ApprovalDecision", "The answer."),
-        problems=["400", "404", "409", "413", "415", "422", "429", "503"],
-    )
-    listed["security"] = answered["security"] = [{"key": []}]
-    return [("/approvals", "get", listed), ("/approvals/{approvalId}", "post", answered)]
-
-
-_API = ApiDescription(
-    {"approvals": "For those who approve other people's calls."},
-    _operations(),
-    {
-        "ApprovalList": object_of(
-            ["approvals", "nextCursor"], {"approvals": list_of("Approval"), "nextCursor": NEXT_PAGE}
-        ),
-        "Approval": object_of(
-            [
-                "id",
-                "owner",
-                "threadId",
-                "agentId",
-                "interruptId",
-                "toolCallId",
-                "tool",
-                "arguments",
-                "responseSchema",
-                "createdAt",
-                "expiresAt",
-            ],
-            {
-                "id": text("Opaque, and no other approval's: what POST /approvals/{approvalId} takes."),
-                "owner": text("Whose conversation it is: the name of a key, or a visitor's."),
-                "threadId": ref("Id"),
-                "agentId": text("The agent that asks."),
-                "interruptId": text("The interrupt's id, as the conversation's own client has it."),
-                "toolCallId": text(),
-                "tool": text("What is to be run."),
-                "arguments": {"type": "object", "description": "What it is to be run with."},
-                "responseSchema": {
-                    "type": ["object", "null"],
-                    "description": "What an AG-UI client's answer has to be; its `editedArgs` are the arguments here.",
-                },
-                "createdAt": TIME,
-                "expiresAt": MAYBE_TIME,
-            },
-        ),
-        "ApprovalDecision": object_of(
-            ["approved"],
-            {
-                "approved": {"type": "boolean"},
-                "arguments": {
-                    "type": ["object", "null"],
-                    "description": "What to run it with instead; they have to fit the tool.",
-                },
-                "reason": nullable("string", "Told to the model where the call is not approved."),
-            },
-        ),
-        "StartedRun": object_of(
-            ["runId", "threadId", "agentId"],
-            {
-                "runId": {"anyOf": [ref("Id"), {"type": "null"}], "description": "Null: no run goes on."},
-                "threadId": ref("Id"),
-                "agentId": text("The agent that asked."),
-            },
-            "A run of the thread's owner.",
-        ),
-    },
-    {"approvalId": parameter("path", "approvalId", "The approval's id.", {"type": "string"})},
-)
-
-PROTOCOL = WireProtocol("approvals", _routes, api=_API)
+PROTOCOL = WireProtocol("approvals", _routes, api=api_data("gateway.protocols", "approvals"))

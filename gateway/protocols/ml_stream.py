@@ -18,9 +18,9 @@ from gateway.messages import JsonObject, JsonValue
 from gateway.ml_agents.agent_input import is_ag_ui
 from gateway.ml_agents.chunks import Chunks
 from gateway.ml_agents.execution_start import start_execution
-from gateway.ml_commons.api_document import ml_api, ml_operation
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_routes, opensearch_error_form
+from gateway.openapi.data import api_data
 from gateway.problems import Problem, problem_json
 from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id, request_id_of
 from gateway.protocol.renderer import rendered_stream
@@ -84,27 +84,11 @@ _EXAMPLE = (
     'data: {"inference_results":[{"output":[{"name":"response","dataAsMap":{"content":"Hel","is_last":false}}]}]}\n\n'
 )
 
-_API = ml_api(
-    [
-        ml_operation(
-            "post",
-            "/agents/{agentId}/_execute/stream",
-            "executeAgentStream",
-            "Execute an agent, as a stream",
-            body=(
-                "As for `_execute`; or an AG-UI RunAgentInput: a body with `threadId` or `runId`, and without `input` "
-                "and `parameters`."
-            ),
-            result="`data:` chunks with pieces of the answer, the last one with `is_last`; or AG-UI's events.",
-            parameters=["agentId"],
-            content={"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
-            description=(
-                "Every chunk names `memory_id` and `parent_interaction_id`. A failure after the first byte is a last "
-                '`data: {"error": "..."}`. AG-UI is answered as by `POST /agents/{agentId}/run`, or, with empty '
-                "`messages` and without `resume`, as by `POST /agents/{agentId}/connect`."
-            ),
-        )
-    ]
-)
 
-PROTOCOL = WireProtocol("ml_stream", _routes, error_form=_error_form, api=_API, settings=SETTINGS)
+PROTOCOL = WireProtocol(
+    "ml_stream",
+    _routes,
+    error_form=_error_form,
+    api=api_data("gateway.ml_agents", "ml_stream"),
+    settings=SETTINGS,
+)

@@ -16,8 +16,7 @@ from gateway.access.callers import bearer_in
 from gateway.access.compression import NOT_PACKED
 from gateway.errors import FieldProblem, ForbiddenError, InvalidRequestError
 from gateway.messages import JsonValue
-from gateway.openapi.description import ApiDescription, Operation, described_json, json_body, operation
-from gateway.openapi.shapes import TIME, nullable, object_of, text
+from gateway.openapi.data import api_data
 from gateway.protocol import ProtocolEnvironment, WireProtocol, json_response, read_json
 
 _PATH = "/visitors"
@@ -65,44 +64,4 @@ def _routes(environment: ProtocolEnvironment) -> Sequence[BaseRoute]:
     return [Route(_PATH, _Endpoints(environment).issue_token, methods=["POST"])]
 
 
-# --- in the API document
-
-
-def _operations() -> Sequence[Operation]:
-    described = operation(
-        "visitors",
-        "welcomeVisitor",
-        "Be somebody: get a visitor's token",
-        {"201": described_json("Visitor", "A token for the visitor of `visitorToken`, or for a new one.")},
-        description=(
-            "Keep the token, and send it here again before it expires or within 30 days after: it is renewed for the"
-            " same visitor, who keeps its threads. A token that says nothing any more makes a new visitor; `renewed`"
-            " tells which it was."
-        ),
-        body=json_body("VisitorRequest", "The visitor's token, where there is one already."),
-        problems=["400", "413", "415", "422", "429"],
-    )
-    described["security"] = [{"publishableKey": []}]
-    return [(_PATH, "post", described)]
-
-
-_API = ApiDescription(
-    {"visitors": "For the visitors of a website that has a publishable key."},
-    _operations(),
-    {
-        "VisitorRequest": object_of([], {"visitorToken": nullable("string", "The token that the visitor has.")}),
-        "Visitor": object_of(
-            ["visitorToken", "expiresAt", "renewed"],
-            {
-                "visitorToken": text("Opaque; keep it where the site's other pages find it."),
-                "expiresAt": TIME,
-                "renewed": {
-                    "type": "boolean",
-                    "description": "For the visitor whose token was sent; else for a new one.",
-                },
-            },
-        ),
-    },
-)
-
-PROTOCOL = WireProtocol("visitors", _routes, open_paths=[_PATH], api=_API)
+PROTOCOL = WireProtocol("visitors", _routes, open_paths=[_PATH], api=api_data("gateway.protocols", "visitors"))

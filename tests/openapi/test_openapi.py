@@ -22,13 +22,14 @@ from gateway.application import Application
 from gateway.errors import ConfigurationError
 from gateway.messages import JsonObject
 from gateway.openapi import document as documents
+from gateway.openapi.data import api_data, written_parts
 from gateway.openapi.description import ApiDescription
-from gateway.openapi.gateway_paths import GATEWAY_API
 from gateway.openapi.page import render_page
 from gateway.openapi.routes import docs_routes
 from gateway.page import read_page
 from gateway.parts import collect
 from gateway.protocol import WireProtocol
+from gateway.protocols import ROOMS
 from gateway.settings import load_settings
 from tests.newcomers import file_in_room
 
@@ -153,8 +154,10 @@ A2A_ALIASES = {
 
 
 def openapi_document() -> JsonObject:
-    protocols = collect("protocols", WireProtocol).values()
-    return documents.openapi_document([*(protocol.api for protocol in protocols), GATEWAY_API])
+    own = api_data("gateway.openapi", "service")
+    return documents.openapi_document(
+        [*(protocol.api for protocol in collect("protocols", WireProtocol).values()), own]
+    )
 
 
 def operations() -> dict[tuple[str, str], dict[str, Any]]:
@@ -279,7 +282,7 @@ async def client_of(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_the_page_is_served_with_a_policy_that_lets_nothing_foreign_in() -> None:
-    async with client_of(Starlette(routes=list(docs_routes(openapi_document())))) as http:
+    async with client_of(Starlette(routes=list(docs_routes(openapi_document)))) as http:
         answer = await http.get("/docs")
         style = await http.get("/docs/style.css")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -290,9 +293,15 @@ async def test_the_page_is_served_with_a_policy_that_lets_nothing_foreign_in() -
 
 
 async def test_the_document_is_served() -> None:
-    async with client_of(Starlette(routes=list(docs_routes(openapi_document())))) as http:
+    async with client_of(Starlette(routes=list(docs_routes(openapi_document)))) as http:
         document: JsonObject = (await http.get("/openapi.json")).json()
     assert document == openapi_document()
+
+
+def test_every_protocol_has_its_part_in_the_data_of_a_room_and_no_room_has_another() -> None:
+    rooms = [f"gateway.{room}" for room in ("protocols", *ROOMS)]
+    written = [name for room in rooms for name in written_parts(room)]
+    assert sorted(written) == sorted(collect("protocols", WireProtocol))
 
 
 # --- a protocol's part ---------------------------------------------------------------------------------------------
