@@ -277,69 +277,118 @@ class ThreadPoint:
 
 
 WITHDRAWS: Final = "withdraws"
-"""A member of `AgentInput.request`: the ids of interrupts that the run withdraws. If it is cancelled or fails, even
+"""A member of `InputOrigin.request`: the ids of interrupts that the run withdraws. If it is cancelled or fails, even
 while it waits for its thread, nobody can answer them any more.
 """
 
 
 @quickly_made
 @dataclass(frozen=True, slots=True)
-class AgentInput:
-    """One run's input.
+class InputThread:
+    """The thread that an input is for, and how it begins where it does not exist yet.
 
-    `messages` is the whole history (`history="replace"`), or only what is new (`"append"`), or the whole one where it
-    begins with the thread's first message (`"by_id"`); None leaves it to the agent. `conversation_id` names the
-    conversation that a stateful model's server keeps. Messages without an id have been given one; `minted_ids` lists
-    those, because a repeated request cannot repeat them. `recognition` is for a client that sends its history without
-    the thread's ids; what it does not recognise is new. `known` is the cache of the thread's last request; it changes
-    no result. `seen` is the id of the thread's last message that the client knows, None if it knows none, ABSENT if it
-    does not say. `forced_tool` is one of `tools`, which the model's first answer must call; empty: one that is
-    not forced. `names_calls`: the ids of the calls of the run's models lead back to the run (`call_prefix`).
-    `calls_as_written`: its client is shown its calls as the model writes them, so none of them is asked for again,
-    whatever its arguments. `request_id` identifies the request in the log.
-    `must_answer`: the input only carries `answers`, and begins nothing if none of their interrupts is open.
-    `unattended`: the run needs no viewers. `short_lived`: a thread that it begins is hidden, and is deleted with its
-    logs an hour after its last run, or a day where that waits for somebody; `forgets_pauses`: an hour there too.
-    `collection`: for a thread that is in none, in place of the agent's. `begins_from`: a thread that it begins goes on
-    from there, as a fork of that thread does. `origin` is the name of the protocol that it came by, and `request` what
-    that protocol wants to know of it later, and `WITHDRAWS`; the run's record keeps both. `names` are the protocol's
-    own.
+    `conversation_id` names the conversation that a stateful model's server keeps. `short_lived`: a thread that the
+    input begins is hidden, and is deleted with its logs an hour after its last run, or a day where that waits for
+    somebody; `forgets_pauses`: an hour there too. `collection`: for a thread that is in none, in place of the agent's.
+    `begins_from`: a thread that the input begins goes on from there, as a fork of that thread does.
     """
 
-    thread_id: str
-    run_id: str
-    messages: tuple[Message, ...]
+    id: str
+    conversation_id: str = "default"
+    short_lived: bool = False
+    forgets_pauses: bool = False
+    collection: str = field(default="", compare=False)
+    begins_from: ThreadPoint | None = None
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class SentMessages:
+    """The messages that a client sent, and how they are meant.
+
+    `messages` is the whole history (`history="replace"`), or only what is new (`"append"`), or the whole one where it
+    begins with the thread's first message (`"by_id"`); None leaves it to the agent. Messages without an id have been
+    given one; `minted_ids` lists those, because a repeated request cannot repeat them. `seen` is the id of the thread's
+    last message that the client knows, None if it knows none, ABSENT if it does not say. `recognition` is for a client
+    that sends its history without the thread's ids; what it does not recognise is new. `history_cache` is the cache of
+    the thread's last request; it changes no result.
+    """
+
+    messages: tuple[Message, ...] = ()
+    history: HistoryMode | None = None
+    minted_ids: frozenset[str] = frozenset()
+    seen: str | Absent | None = ABSENT
+    recognition: Recognition | None = field(default=None, compare=False, repr=False)
+    history_cache: HistoryCache | None = field(default=None, compare=False, repr=False)
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class ClientApplication:
+    """What the client's application gives to the run: the tools that it runs itself, information for the model, the
+    state that it shares with the agent, and properties that are `forwarded` to tools.
+    """
+
     tools: tuple[ToolSpec, ...] = ()
     context: tuple[ContextEntry, ...] = ()
     state: JsonValue | Absent = ABSENT
     forwarded: JsonValue = None
-    answers: tuple[InterruptAnswer, ...] = ()
-    parent_run_id: str | None = None
-    history: HistoryMode | None = None
-    minted_ids: frozenset[str] = frozenset()
-    conversation_id: str = "default"
-    seen: str | Absent | None = ABSENT
-    forced_tool: str | None = None
-    history_cache: HistoryCache | None = field(default=None, compare=False, repr=False)
-    request_id: str = field(default="", compare=False)
-    must_answer: bool = False
-    unattended: bool = False
-    short_lived: bool = False
-    forgets_pauses: bool = False
-    origin: str = field(default="", compare=False)
-    request: JsonObject | None = field(default=None, compare=False)
-    collection: str = field(default="", compare=False)
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class InputTerms:
+    """How a request wants its run done.
+
+    `forced_tool` is one of the application's tools, which the model's first answer must call; empty: one that is not
+    forced. `unattended`: the run needs no viewers. `must_answer`: the input only carries `answers`, and begins nothing
+    if none of their interrupts is open. `names_calls`: the ids of the calls of the run's models lead back to the run
+    (`AgentInput.call_prefix`). `calls_as_written`: the client is shown its calls as the model writes them, so none of
+    them is asked for again, whatever its arguments.
+    """
+
     options: RunOptions | None = None
-    recognition: Recognition | None = field(default=None, compare=False, repr=False)
+    forced_tool: str | None = None
+    unattended: bool = False
+    must_answer: bool = False
     names_calls: bool = False
     calls_as_written: bool = False
-    begins_from: ThreadPoint | None = None
-    names: InputNames = field(default=InputNames(), compare=False, repr=False)
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class InputOrigin:
+    """Where an input comes from, and in which words its client reads of it.
+
+    `protocol` is the name of the protocol that it came by, and `request` what that protocol wants to know of it later,
+    and `WITHDRAWS`; the run's record keeps both. `request_id` identifies the request in the log. `names` are the
+    protocol's own.
+    """
+
+    protocol: str = ""
+    request: JsonObject | None = None
+    request_id: str = ""
+    names: InputNames = InputNames()
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class AgentInput:
+    """One run's input: what is said, on which thread, under which terms, for whom."""
+
+    run_id: str
+    thread: InputThread
+    sent: SentMessages = SentMessages()
+    answers: tuple[InterruptAnswer, ...] = ()
+    application: ClientApplication = ClientApplication()
+    terms: InputTerms = InputTerms()
+    origin: InputOrigin = field(default=InputOrigin(), compare=False, repr=False)
+    parent_run_id: str | None = None
 
     @property
     def call_prefix(self) -> str:
         """How the ids of the run's calls begin; their numbers follow, from 0. Empty: they have other ids."""
-        return f"call_{self.run_id}_" if self.names_calls else ""
+        return f"call_{self.run_id}_" if self.terms.names_calls else ""
 
 
 def text_input(text: str, *, thread_id: str, run_id: str) -> AgentInput:
@@ -350,4 +399,5 @@ def text_input(text: str, *, thread_id: str, run_id: str) -> AgentInput:
 def blocks_input(blocks: tuple[ContentBlock, ...], *, thread_id: str, run_id: str) -> AgentInput:
     """The content-block form of an input: one new user message of text and media."""
     message = Message(new_message_id(), "user", blocks)
-    return AgentInput(thread_id, run_id, (message,), history="append", minted_ids=frozenset({message.id}))
+    sent = SentMessages((message,), history="append", minted_ids=frozenset({message.id}))
+    return AgentInput(run_id, InputThread(thread_id), sent)

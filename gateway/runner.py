@@ -11,7 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TypeAlias
 
-from gateway.agent import ABSENT, Absent, AgentInput, InterruptAnswer
+from gateway.agent import (
+    ABSENT,
+    Absent,
+    AgentInput,
+    InputOrigin,
+    InputTerms,
+    InputThread,
+    InterruptAnswer,
+    SentMessages,
+)
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
@@ -104,7 +113,7 @@ class Runner:
         from_first: bool,
     ) -> Viewer:
         agent_id = agent.definition.id
-        check_request(given.request)
+        check_request(given.origin.request)
         while True:
             before = await self._ids.before(owner, given)
             goes_on = bool(before) and await self._ids.goes_on(owner, agent_id, given, before)
@@ -125,8 +134,8 @@ class Runner:
         record = self._record(owner, agent, given)
         if goes_on:
             record = replace(record, run_id=new_id("run"), reused_id=given.run_id)
-            given = replace(given, run_id=record.run_id, must_answer=True)
-        live = self.driver.open(record, agent, terms_of(agent, given), unattended=given.unattended)
+            given = replace(given, run_id=record.run_id, terms=replace(given.terms, must_answer=True))
+        live = self.driver.open(record, agent, terms_of(agent, given), unattended=given.terms.unattended)
         if release is not None:
             live.ended.add_done_callback(release)
         viewer = live.watch()
@@ -138,7 +147,7 @@ class Runner:
         asks the model.
         """
         return may_be_second_try(given) and await is_second_try(
-            self.store, await self.store.load_thread(owner, given.thread_id), agent_id, given
+            self.store, await self.store.load_thread(owner, given.thread.id), agent_id, given
         )
 
     async def _check_new(self, owner: str, agent: OpenAgent, given: AgentInput, limits: RunLimits) -> None:
@@ -156,18 +165,18 @@ class Runner:
 
     async def _messages_and_state(self, owner: str, given: AgentInput) -> tuple[Sequence[Message], JsonValue | Absent]:
         """The messages and the state of the input's thread, including those that the running run has added so far."""
-        head = self._lines.head(owner, given.thread_id)
+        head = self._lines.head(owner, given.thread.id)
         if head is not None and head.thread is not None:
             return (*head.thread.messages, *head.fold.transcript.messages), head.fold.state
-        thread = await self.store.load_thread(owner, given.thread_id)
-        if thread is None and given.begins_from is not None:
-            thread = (await begun_from(self.store, owner, given, given.begins_from, self.clock.now())).thread
+        thread = await self.store.load_thread(owner, given.thread.id)
+        if thread is None and given.thread.begins_from is not None:
+            thread = (await begun_from(self.store, owner, given, given.thread.begins_from, self.clock.now())).thread
         return ((), ABSENT) if thread is None else (thread.messages, thread.state)
 
     def _record(self, owner: str, agent: OpenAgent, given: AgentInput) -> RunRecord:
         return RunRecord(
-            owner, given.run_id, given.thread_id, agent.definition.id, RunStatus.QUEUED, self.clock.now(),
-            input_digest=input_digest(given), origin=given.origin, request=given.request,
+            owner, given.run_id, given.thread.id, agent.definition.id, RunStatus.QUEUED, self.clock.now(),
+            input_digest=input_digest(given), origin=given.origin.protocol, request=given.origin.request,
         )  # fmt: skip
 
     async def _watch_again(
@@ -187,12 +196,12 @@ class Runner:
             record = await self.store.load_run(owner, record.run_id) or record
         if await self.store.last_sequence(owner, record.run_id) == 0:
             return without_log(self.clock, record)
-        if from_first or not any(message.id in produced for message in given.messages):
+        if from_first or not any(message.id in produced for message in given.sent.messages):
             return replay(self.store, self.clock, record, after=0)
         # The client has a part of the answer: it has to be removed first, or the log would be added to it.
-        sent = tuple(message for message in given.messages if message.id not in produced)
+        sent = tuple(message for message in given.sent.messages if message.id not in produced)
         viewer = replay(self.store, self.clock, record, after=1)
-        viewer.prelude = Prelude(record.thread_id, record.client_id, given.state, sent, OpenItems())
+        viewer.prelude = Prelude(record.thread_id, record.client_id, given.application.state, sent, OpenItems())
         return viewer
 
     async def cancel(self, owner: str, run_id: str) -> RunRecord:
@@ -294,19 +303,19 @@ class Runner:
         """
         await self.agents.check(owner, agent_id)
         thread = None
-        live = self._lines.head(owner, given.thread_id)
+        live = self._lines.head(owner, given.thread.id)
         if live is None or live.thread is None:
-            thread = await self.store.load_thread(owner, given.thread_id)
+            thread = await self.store.load_thread(owner, given.thread.id)
             last_run_id = None if thread is None else thread.last_run_id
-            line = self._lines.line(owner, given.thread_id)
+            line = self._lines.line(owner, given.thread.id)
             live = next((each for each in line if each.record.run_id == last_run_id), None)
         if live is not None:
             if (joined := await join(live)) is not None:
                 return joined
-            thread = await self.store.load_thread(owner, given.thread_id)
+            thread = await self.store.load_thread(owner, given.thread.id)
         viewer = Viewer(self.clock)
         if thread is None or not (thread.messages or thread.last_run_id):
-            viewer.feed_unnumbered([RunStarted(given.thread_id, given.run_id), RunFinished(Completed())])
+            viewer.feed_unnumbered([RunStarted(given.thread.id, given.run_id), RunFinished(Completed())])
         elif thread.last_run_id is None:  # it was written without a run
             viewer.prelude = Prelude(thread.thread_id, given.run_id, thread.state, thread.messages, OpenItems())
             viewer.feed_unnumbered([RunFinished(Completed())])
@@ -383,16 +392,12 @@ class Runner:
         """
         approval_id, interrupt_id = str(about["approval_id"]), str(about["interrupt_id"])
         given = AgentInput(
-            thread.thread_id,
             new_id("run"),
-            (),
-            answers=(replace(answer, interrupt_id=interrupt_id, approval_id=approval_id),),
-            history="append",
-            conversation_id=str(about["conversation_id"]),
-            must_answer=True,
-            unattended=True,
-            origin=_APPROVALS,
-            request=about,
+            InputThread(thread.thread_id, str(about["conversation_id"])),
+            SentMessages(history="append"),
+            (replace(answer, interrupt_id=interrupt_id, approval_id=approval_id),),
+            terms=InputTerms(unattended=True, must_answer=True),
+            origin=InputOrigin(_APPROVALS, about),
         )
         (await self.start(thread.owner, agent_id, given, admit)).close()
         return AnsweredApproval(thread.thread_id, agent_id, await self.run(thread.owner, given.run_id))

@@ -19,7 +19,7 @@ from gateway.a2a.dialects import Dialect
 from gateway.a2a.push_delivery import PushDelivery
 from gateway.access.callers import Caller
 from gateway.access.limits import Meter
-from gateway.agent import AgentDefinition, AgentInput, ModelSettings
+from gateway.agent import AgentDefinition, ModelSettings
 from gateway.agents.open_agent import OpenAgent
 from gateway.loops.react import ReactLoop
 from gateway.messages import JsonObject, Message, TextBlock, ToolSpec
@@ -28,6 +28,7 @@ from gateway.protocol import ProtocolEnvironment
 from gateway.runs.driver import RunOptions
 from gateway.sse import OpenStreams
 from gateway.store import RunRecord
+from tests.agent_inputs import agent_input
 from tests.movable_clock import MovableClock
 from tests.openai_chat_server import ChatServer, Received, Script
 from tests.runner_scene import Scene, runner_scene
@@ -72,14 +73,14 @@ class PushScene:
     ) -> None:
         """Begin a run of the task, with these configs. Its client has the tool `ask_user`."""
         run_id = run_id or task_id
-        given = AgentInput(
+        given = agent_input(
             thread_id,
             run_id,
             (Message(f"msg_{run_id}", "user", (TextBlock(text),)),),
-            (ToolSpec("ask_user", "Asks.", {"type": "object"}),),
+            tools=(ToolSpec("ask_user", "Asks.", {"type": "object"}),),
             history="append",
             unattended=True,
-            origin=origin,
+            protocol=origin,
             request={"task": task_id} if origin == "a2a" else None,
         )
         viewer = await self.environment.start(ALICE, agent_id, given)

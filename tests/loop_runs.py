@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from gateway.agent import AgentDefinition, AgentInput, Budgets, ContextEntry, ModelSettings
+from gateway.agent import AgentDefinition, Budgets, ContextEntry, ModelSettings
 from gateway.event_order import Sealer
 from gateway.events import (
     Event,
@@ -33,6 +33,7 @@ from gateway.models.scripted import ScriptedModel, parse_script
 from gateway.options.generation import NO_OPTIONS, GenerationOptions, ToolChoice
 from gateway.tool import SharedState, Tool, ToolContext
 from gateway.transcript import Transcript
+from tests.agent_inputs import agent_input
 from tests.movable_clock import MovableClock
 
 DEADLINE_SECONDS = 10.0
@@ -147,7 +148,14 @@ class LoopRun:
         )
         self.context = LoopContext(
             agent=definition,
-            input=AgentInput("thread", "run", tuple(messages), tuple(frontend), tuple(context), state),
+            input=agent_input(
+                "thread",
+                "run",
+                tuple(messages),
+                tools=tuple(frontend),
+                context=tuple(context),
+                state=state,
+            ),
             owner="owner",
             model=self.model,
             tools=by_name,

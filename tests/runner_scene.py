@@ -37,6 +37,7 @@ from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.tables import KeptThread
 from gateway.store import DueDeletion, Fork, RunRecord, Store, StoreEnvironment, Thread, ThreadDocuments
 from gateway.tool import SingleTool, Tool, Toolbox
+from tests.agent_inputs import agent_input
 from tests.movable_clock import MovableClock
 from tests.pieces import pieces
 from tests.waiting import until
@@ -287,7 +288,7 @@ def agent_of(
 def question(text: str = "hi", *, thread_id: str = "t", run_id: str = "r", **more: Any) -> AgentInput:
     """One user message; its id is the run's."""
     message = Message(f"user-{run_id}", "user", (TextBlock(text),))
-    return AgentInput(thread_id, run_id, (message,), **more)
+    return agent_input(thread_id, run_id, (message,), **more)
 
 
 async def read(viewer: Viewer) -> list[Event]:

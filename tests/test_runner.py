@@ -27,6 +27,7 @@ from gateway.loop import LoopContext
 from gateway.messages import JsonObject
 from gateway.store import Approval, RunRecord, RunStatus
 from gateway.tool import ToolContext
+from tests.agent_inputs import changed
 from tests.loop_runs import FunctionTool
 from tests.runner_scene import (
     HANGS,
@@ -457,7 +458,7 @@ async def test_a_run_that_comes_while_its_thread_is_deleted_begins_the_thread_an
         await until(scene.store.reached["delete_thread"].is_set)
         scene.store.reached["begin_run"].clear()
         given = question(run_id="r2")
-        given = replace(given, messages=(*known, *given.messages))
+        given = changed(given, messages=(*known, *given.sent.messages))
         again = asyncio.create_task(scene.start("a", given))
         await until(lambda: (OWNER, "r2") in scene.runner.driver.runs)
         for _ in range(50):
@@ -467,7 +468,7 @@ async def test_a_run_that_comes_while_its_thread_is_deleted_begins_the_thread_an
         await deletion
         assert isinstance(end_of(await read(await again)), RunFinished)
         kept = (await scene.runner.messages(OWNER, "t", limit=10, cursor=None)).items
-        assert [message.id for message in kept[:-1]] == [message.id for message in given.messages]
+        assert [message.id for message in kept[:-1]] == [message.id for message in given.sent.messages]
 
 
 async def test_a_run_whose_thread_is_gone_from_the_store_ends_all_the_same() -> None:

@@ -9,6 +9,7 @@ from gateway.events import RunFinished
 from gateway.frozen import replace
 from gateway.runs.limits import MOST_REQUEST_BYTES
 from gateway.store import RunRecord, RunStatus, Thread
+from tests.agent_inputs import changed
 from tests.runner_scene import HANGS, OWNER, SAYS_HELLO, Scene, agent_of, end_of, question, read, runner_scene
 
 
@@ -19,7 +20,7 @@ async def ids_of_runs(scene: Scene, thread_id: str = "t") -> list[str]:
 
 async def test_a_run_remembers_its_protocol_its_request_and_its_threads_end() -> None:
     async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
-        asked = replace(question(), origin="some_protocol", request={"metadata": {"a": 1}})
+        asked = changed(question(), protocol="some_protocol", request={"metadata": {"a": 1}})
         await read(await scene.start("a", asked))
         record = await scene.runner.run(OWNER, "r")
         assert (record.origin, record.request) == ("some_protocol", {"metadata": {"a": 1}})
@@ -41,18 +42,18 @@ async def test_a_run_under_way_has_no_end_of_its_thread_yet() -> None:
 
 async def test_a_run_that_the_last_process_left_behind_knows_its_threads_end_too() -> None:
     async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
-        thread = Thread(OWNER, "t", "a", 1.0, 1.0, messages=question().messages, last_run_id="r")
+        thread = Thread(OWNER, "t", "a", 1.0, 1.0, messages=question().sent.messages, last_run_id="r")
         await scene.store.begin_run(RunRecord(OWNER, "r", "t", "a", RunStatus.RUNNING, 1.0, 1.0), thread, keep=0)
         await scene.runner.driver.recover()
         record = await scene.runner.run(OWNER, "r")
         assert (record.status, record.thread_length) == (RunStatus.FAILED, 1)
-        assert record.last_message_id == question().messages[0].id
+        assert record.last_message_id == question().sent.messages[0].id
 
 
 async def test_more_is_not_remembered_of_a_request_than_a_record_may_hold() -> None:
     async with runner_scene(agent_of("a", SAYS_HELLO)) as scene:
         with pytest.raises(TooLargeError):
-            await scene.start("a", replace(question(), request={"a": "x" * MOST_REQUEST_BYTES}))
+            await scene.start("a", changed(question(), request={"a": "x" * MOST_REQUEST_BYTES}))
         with pytest.raises(NotFoundError):
             await scene.runner.run(OWNER, "r")
 

@@ -7,11 +7,11 @@ from itertools import count
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.agent import AgentInput
 from gateway.events import RunFailed, RunFinished
 from gateway.frozen import replace
 from gateway.history.merging import merge_history
 from gateway.messages import Message, TextBlock
+from tests.agent_inputs import agent_input
 from tests.runner_scene import OWNER, Scene, agent_of, read, runner_scene
 
 ECHO = [[{"text": "I heard: {{user}}"}]]
@@ -66,7 +66,7 @@ class Walk:
 
     async def run(self, thread_id: str, stored: tuple[Message, ...], sent: tuple[Message, ...]) -> None:
         run_id = f"run {next(self._numbers)}"
-        events = await read(await self.scene.start("echo", AgentInput(thread_id, run_id, sent)))
+        events = await read(await self.scene.start("echo", agent_input(thread_id, run_id, sent)))
         assert isinstance(events[-1], RunFinished | RunFailed)  # a script knows no answer to an answer
         await self.scene.until_idle()
         thread = await self.scene.store.load_thread(OWNER, thread_id)

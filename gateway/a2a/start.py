@@ -20,7 +20,18 @@ from gateway.a2a.request import Decision, SendRequest, tools_of
 from gateway.a2a.routes import Asked
 from gateway.a2a.stored_tasks import StoredTask, StoredTasks
 from gateway.a2a.tasks import ORIGIN
-from gateway.agent import WITHDRAWS, AgentInput, InputNames, InterruptAnswer, SentAnswer
+from gateway.agent import (
+    WITHDRAWS,
+    AgentInput,
+    ClientApplication,
+    InputNames,
+    InputOrigin,
+    InputTerms,
+    InputThread,
+    InterruptAnswer,
+    SentAnswer,
+    SentMessages,
+)
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.events import Interrupt
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolResult
@@ -168,7 +179,7 @@ class Starter:
             results=results_of(before, sent, task_id),
             answers=answers_of(before, sent),
         )
-        plan = Plan(given, self._new_task(asked, task_id, given.thread_id), only_again=True)
+        plan = Plan(given, self._new_task(asked, task_id, given.thread.id), only_again=True)
         return await self._started(asked, last.agent_id, Plans([plan], _takes_no_message(task)))
 
     async def cancel_waiting(self, asked: Asked, task: StoredTask) -> None:
@@ -186,18 +197,12 @@ class Starter:
             for place, call_id in enumerate(task.pending_calls)
         ]
         given = AgentInput(
-            fold.context_id,
             run_id,
-            tuple(results),
-            answers=tuple(InterruptAnswer(each.id, "cancelled") for each in task.interrupts),
-            history="append",
-            minted_ids=frozenset(each.id for each in results),
-            request_id=request_id_of(asked.request),
-            unattended=True,
-            origin=ORIGIN,
-            request={"task": fold.task_id, **_withdrawing(task)},
-            options=_QUEUED,
-            names=_NAMES,
+            InputThread(fold.context_id),
+            SentMessages(tuple(results), "append", frozenset(each.id for each in results)),
+            tuple(InterruptAnswer(each.id, "cancelled") for each in task.interrupts),
+            terms=InputTerms(_QUEUED, unattended=True),
+            origin=_origin(asked, {"task": fold.task_id, **_withdrawing(task)}),
         )
         agent_id = await self._canceling_agent(asked, task.last.agent_id)
         with closing(await self._environment.start(asked.caller, agent_id, given, from_first=True)) as viewer:
@@ -245,22 +250,18 @@ def _input(
     if sent.metadata is not None and len(orjson.dumps(sent.metadata)) <= _MOST_BYTES:
         kept["metadata"] = sent.metadata
     return AgentInput(
-        context_id,
         run_id,
-        messages,
-        tools=sent.tools or (),
-        answers=answers,
-        history="append",
-        minted_ids=frozenset(each.id for each in messages),
-        request_id=request_id_of(asked.request),
-        must_answer=bool(answers) and not messages,
-        unattended=True,
-        origin=ORIGIN,
-        request={"task": task_id, DIGEST: digest, **withdrawing, **kept},
-        options=_QUEUED,
-        names_calls=True,
-        names=_NAMES,
+        InputThread(context_id),
+        SentMessages(messages, "append", frozenset(each.id for each in messages)),
+        answers,
+        ClientApplication(sent.tools or ()),
+        InputTerms(_QUEUED, unattended=True, must_answer=bool(answers) and not messages, names_calls=True),
+        _origin(asked, {"task": task_id, DIGEST: digest, **withdrawing, **kept}),
     )
+
+
+def _origin(asked: Asked, kept: JsonObject) -> InputOrigin:
+    return InputOrigin(ORIGIN, kept, request_id_of(asked.request), _NAMES)
 
 
 def _kept(message: JsonObject) -> JsonObject:

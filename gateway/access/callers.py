@@ -74,13 +74,13 @@ class Caller:
         """
         if not self.is_visitor:
             return given
-        if given.options is not None:
-            given = replace(given, options=None)
-        if given.forced_tool:
-            given = replace(given, forced_tool="")
-        if any(message.role in INSTRUCTION_ROLES for message in given.messages):
-            kept = tuple(message for message in given.messages if message.role not in INSTRUCTION_ROLES)
-            given = replace(given, messages=kept)
+        if given.terms.options is not None:
+            given = replace(given, terms=replace(given.terms, options=None))
+        if given.terms.forced_tool:
+            given = replace(given, terms=replace(given.terms, forced_tool=""))
+        if any(message.role in INSTRUCTION_ROLES for message in given.sent.messages):
+            kept = tuple(message for message in given.sent.messages if message.role not in INSTRUCTION_ROLES)
+            given = replace(given, sent=replace(given.sent, messages=kept))
         return given
 
 

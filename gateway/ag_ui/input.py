@@ -11,9 +11,9 @@ is refused. Beyond the models:
 - null is the same as absent wherever a field may be absent.
 - A member in snake_case (`thread_id`), as the Python SDK takes it and Microsoft's AGUIChatClient sends it, counts if
   the member in camelCase is missing. Problems name the member in camelCase.
-- A message without an `id` gets one (`AgentInput.minted_ids`). A second message of the same id and role (and, of tools,
-  the same call) replaces the first in its place, as AG-UI's own merge does. Any other gets an id of its own: some
-  servers give a tool's result the id of its call's message.
+- A message without an `id` gets one (`SentMessages.minted_ids`). A second message of the same id and role (and, of
+  tools, the same call) replaces the first in its place, as AG-UI's own merge does. Any other gets an id of its own:
+  some servers give a tool's result the id of its call's message.
 - A user message with a `toolCallId` is that call's result. The `binary` parts of 0.0.x clients become media parts.
 - `encryptedValue` is not read: what a provider encrypted is stored on the server, by message id.
 - An `error` of a tool message becomes the last text of its result; `messages.ag_ui_messages` undoes it.
@@ -29,7 +29,19 @@ from gateway.ag_ui.answers import cancelled_answer, resolved_answer
 from gateway.ag_ui.content import ContentReader
 from gateway.ag_ui.peer import PROTOCOL_VERSION, PeerProfile, profile_of
 from gateway.ag_ui.usual_messages import usual_call, usual_message
-from gateway.agent import ABSENT, Absent, AgentInput, ContextEntry, InputNames, InterruptAnswer
+from gateway.agent import (
+    ABSENT,
+    Absent,
+    AgentInput,
+    ClientApplication,
+    ContextEntry,
+    InputNames,
+    InputOrigin,
+    InputTerms,
+    InputThread,
+    InterruptAnswer,
+    SentMessages,
+)
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.history.cache import HistoryCache
 from gateway.messages import (
@@ -110,8 +122,8 @@ class InputReader(ContentReader):
 
     `before` are the first messages, which are known already, and `ids` their ids: `data["messages"]` continues after
     item number `place`, the items of their arrays are `counted`. If one of these ids comes again (`repeats`), the
-    result is wrong: read the whole input. `request_id` and `origin` are AgentInput's. `watches`: nothing is sent, so a
-    history that is too long to be read is left out.
+    result is wrong: read the whole input. `request_id` is InputOrigin's, and `origin` its protocol. `watches`: nothing
+    is sent, so a history that is too long to be read is left out.
     """
 
     def __init__(
@@ -143,25 +155,21 @@ class InputReader(ContentReader):
         data = self.known_members(data, _INPUT, "input")
         profile = self.profile(self.text(data, "protocolVersion", "", optional=True))
         state = data.get("state")
+        forwarded = data.get("forwardedProps")
         tools = self.tools(data)
+        thread_id, run_id = self.identifier(data, "threadId"), self.identifier(data, "runId")
+        messages, context = self.messages(data), self.context(data)
+        answers = self.answers(data)
+        parent_run_id = self.text(data, "parentRunId", "", optional=True)
         parsed = AgentInput(
-            thread_id=self.identifier(data, "threadId"),
-            run_id=self.identifier(data, "runId"),
-            messages=self.messages(data),
-            tools=tools,
-            context=self.context(data),
-            state=ABSENT if state is None else state,
-            forwarded=data.get("forwardedProps"),
-            answers=self.answers(data),
-            parent_run_id=self.text(data, "parentRunId", "", optional=True),
-            minted_ids=frozenset(self.minted),
-            conversation_id=self.conversation_id(data.get("forwardedProps")),
-            seen=self.seen(data.get("forwardedProps")),
-            forced_tool=self.forced_tool(data.get("forwardedProps"), tools),
-            history_cache=history_cache,
-            request_id=self._request_id,
-            origin=self._origin,
-            names=_NAMES,
+            run_id,
+            InputThread(thread_id, self.conversation_id(forwarded)),
+            SentMessages(messages, None, frozenset(self.minted), self.seen(forwarded), history_cache=history_cache),
+            answers,
+            ClientApplication(tools, context, ABSENT if state is None else state, forwarded),
+            InputTerms(forced_tool=self.forced_tool(forwarded, tools)),
+            InputOrigin(self._origin, None, self._request_id, _NAMES),
+            parent_run_id,
         )
         if self.repeats:
             return parsed, profile

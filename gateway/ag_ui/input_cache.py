@@ -173,9 +173,9 @@ class InputCache:
         if len(items) >= LEAST_MESSAGES and len(body) <= self._most and reader.messages_are_plain:
             cached = _CachedInput(HistoryCache() if cached is None else cached.thread)
             if (place := place_of(orjson.dumps(items[0]), _MEMBER, body)) is not None:
-                cached.add(items, parsed[0].messages, body, place, has_media=reader.media_seen)
+                cached.add(items, parsed[0].sent.messages, body, place, has_media=reader.media_seen)
             if cached.pieces:
-                self._inputs.keep((owner, parsed[0].thread_id), cached, cached.size)
+                self._inputs.keep((owner, parsed[0].thread.id), cached, cached.size)
         return parsed
 
     async def _parse_rest(
@@ -228,7 +228,7 @@ class InputCache:
         if reader.repeats:
             return None
         if new and reader.messages_are_plain:
-            cached.add(new, parsed[0].messages[len(cached.messages) :], body, end, has_media=reader.media_seen)
+            cached.add(new, parsed[0].sent.messages[len(cached.messages) :], body, end, has_media=reader.media_seen)
         self._inputs.keep(key, cached, cached.size)
         return parsed
 

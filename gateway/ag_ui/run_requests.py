@@ -42,7 +42,7 @@ class RunRequests:
             missing = ag_ui_messages(unseen[:_MOST_MISSING], profile)
             members = {"after": after, "missing": missing}
             raise ConflictError(error.message, code=error.code, members=members) from None
-        return event_stream(environment, caller, viewer, profile, given.thread_id, given.run_id)
+        return event_stream(environment, caller, viewer, profile, given.thread.id, given.run_id)
 
     async def connect(self, caller: Caller, agent_id: str, body: bytes) -> EventStreamResponse:
         """The stream of a thread: what was said, then its live run, or how its last run ended."""
@@ -50,4 +50,4 @@ class RunRequests:
         given, profile = await self._inputs.parse(caller.owner, body, environment.time, watches=True)
         viewer = await environment.connect(caller, agent_id, given)
         run_id = given.run_id if viewer.prelude is None else viewer.prelude.run_id
-        return event_stream(environment, caller, viewer, profile, given.thread_id, run_id)
+        return event_stream(environment, caller, viewer, profile, given.thread.id, run_id)

@@ -17,7 +17,7 @@ from gateway.store import RunRecord
 BackendTools: TypeAlias = Literal["shown", "hidden"]
 
 ORIGIN: Final = "agent_api"
-"""AgentInput.origin of the runs that this protocol begins."""
+"""InputOrigin.protocol of the runs that this protocol begins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Recognises a thread's messages in the input of a request. Pure.
 
-Below: messages. Above: start, which gives it to the run as AgentInput.recognition.
+Below: messages. Above: start, which gives it to the run as SentMessages.recognition.
 
 Most clients send what is new, and the session has the rest. Some send the whole talk again, or its last part. Whether
 an input is such a copy is said by its words: what an agent said stands behind what a person said. Then the part that is

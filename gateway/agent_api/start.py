@@ -9,12 +9,22 @@ import logging
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from gateway.access.callers import Caller
-from gateway.agent import AgentDefinition, AgentInput, InputNames, InterruptAnswer
+from gateway.agent import (
+    AgentDefinition,
+    AgentInput,
+    ClientApplication,
+    InputNames,
+    InputOrigin,
+    InputTerms,
+    InputThread,
+    InterruptAnswer,
+    SentMessages,
+)
 from gateway.agent_api.errors import wrong
 from gateway.agent_api.ids import new_run_id, new_thread_id
 from gateway.agent_api.input_messages import ApprovalAnswer, InputMessage, ReadInput, SaidMessage
@@ -141,7 +151,7 @@ async def _start(
         _check_outputs_agree(request.input)
         async with environment.agent(caller, agent_id) as agent:
             form = await _form(environment, caller, request, session, agent)
-        given = replace(_input(request, session, answers, form, known), request_id=request_id)
+        given = _input(request, session, answers, form, known, request_id)
         return Plans([Plan(given, form, only_again=late is not None)], late)
 
     run_id = request.run_id
@@ -337,23 +347,26 @@ def _input(
     answers: tuple[InterruptAnswer, ...],
     form: ResponseForm,
     known: KnownInput[ReadInput],
+    request_id: str,
 ) -> AgentInput:
     messages = request.input.messages
     spare_ids = defaultdict[str, str](new_message_id)  # each is made once it is needed, and stays
     return AgentInput(
-        session.thread_id,
         form.run_id,
-        messages,
-        tools=request.tools,
-        answers=answers,
-        history="replace",
-        minted_ids=request.input.ids,
-        must_answer=bool(answers) and not messages,
-        origin=ORIGIN,
-        request=form.remembered,
-        options=RunOptions(request.options, model=request.model),
-        recognition=partial(known.recognise, how=partial(recognise, spare_ids=spare_ids)),
-        history_cache=known.history,
-        names_calls=True,
-        names=_NAMES,
+        InputThread(session.thread_id),
+        SentMessages(
+            messages,
+            history="replace",
+            minted_ids=request.input.ids,
+            recognition=partial(known.recognise, how=partial(recognise, spare_ids=spare_ids)),
+            history_cache=known.history,
+        ),
+        answers,
+        ClientApplication(request.tools),
+        InputTerms(
+            RunOptions(request.options, model=request.model),
+            must_answer=bool(answers) and not messages,
+            names_calls=True,
+        ),
+        InputOrigin(ORIGIN, form.remembered, request_id, _NAMES),
     )

@@ -130,7 +130,7 @@ def with_frontend_tools(given: AgentInput, backend: Mapping[str, Tool]) -> Agent
     """The input with the tools that the browser runs: without names of backend tools, and without repeated names."""
     kept: dict[str, ToolSpec] = {}
     dropped: list[str] = []
-    for spec in given.tools:
+    for spec in given.application.tools:
         if spec.name in backend or spec.name in kept:
             dropped.append(spec.name)
         else:
@@ -138,8 +138,10 @@ def with_frontend_tools(given: AgentInput, backend: Mapping[str, Tool]) -> Agent
     if not dropped:
         return given
     logger.warning("dropped frontend tools whose names are taken", extra=counted(dropped))
+    application = replace(given.application, tools=tuple(kept.values()))
+    forced = given.terms.forced_tool
     return replace(
-        given, tools=tuple(kept.values()), forced_tool=given.forced_tool if given.forced_tool in kept else None
+        given, application=application, terms=replace(given.terms, forced_tool=forced if forced in kept else None)
     )
 
 

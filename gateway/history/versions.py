@@ -88,7 +88,7 @@ def history_change(
 ) -> HistoryChange:
     """The difference between the messages `now` and the `stored` ones of a version, which may be `shortened`.
 
-    `minted`: see AgentInput.minted_ids.
+    `minted`: see SentMessages.minted_ids.
     """
     keep = unchanged_prefix(stored, now)
     if keep == len(stored):

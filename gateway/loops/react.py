@@ -135,10 +135,10 @@ class _Run:
         self._most_model_calls = most_model_calls(self._budgets)
         self.summary: Summary | None = None  # the summary with which the run ends
         settings = context.agent.context
-        thread = (context.owner, context.input.thread_id)
+        thread = (context.owner, context.input.thread.id)
         self._history = ShortenedHistory(settings.limits, settings.summarize, context.fits, thread)
         self.tools = ToolTurns(context, schemas, self.deadline)
-        self._history_cache = context.input.history_cache or HistoryCache()
+        self._history_cache = context.input.sent.history_cache or HistoryCache()
         self._fold = RunFold(turns_of(self._history_cache.own_calls(context.messages)))
         self._model_calls = 0
         self._prompted_again = False
@@ -224,7 +224,7 @@ class _Run:
             self._words.before_last(self._asked),
             system_text(self._context, instruction),
             # Some providers refuse a history with calls unless tools are declared: they stay declared.
-            tools=self.tools.specs if tool_choice != "required" else self._context.input.tools,
+            tools=self.tools.specs if tool_choice != "required" else self._context.input.application.tools,
             tool_choice=tool_choice,
             parameters=self._context.agent.model.model_parameters,
             options=self._context.agent.model.options,
@@ -250,7 +250,7 @@ class _Run:
         if self.limit is not None:
             return "none"
         # Only for the first answer: a model that has to call a tool in every turn would never come to an end.
-        is_first = self._model_calls <= 1 or (self._context.input.calls_as_written and not self._answered)
+        is_first = self._model_calls <= 1 or (self._context.input.terms.calls_as_written and not self._answered)
         return self._context.tool_choice if is_first else "auto"
 
     def recall(self, resumed: ResumedRun) -> None:

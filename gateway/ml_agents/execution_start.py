@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from gateway.access.callers import Caller
-from gateway.agent import AgentInput, InputNames
+from gateway.agent import AgentInput, InputNames, InputOrigin, InputTerms, InputThread, SentMessages
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import NotFoundError
 from gateway.messages import JsonValue, Message, new_id
@@ -111,18 +111,11 @@ async def _plans(
         token_usage=parameters.token_usage,
     )
     given = AgentInput(
-        form.memory_id,
         new_id("run"),
-        found.messages,
-        history="replace" if found.replaces else "append",
-        minted_ids=execution.minted,
-        request_id=request_id,
-        unattended=unattended,
-        origin=ORIGIN,
-        request=form.remembered,
-        collection=container_id,
-        options=options,
-        names=_NAMES,
+        InputThread(form.memory_id, collection=container_id),
+        SentMessages(found.messages, "replace" if found.replaces else "append", execution.minted),
+        terms=InputTerms(options, unattended=unattended),
+        origin=InputOrigin(ORIGIN, form.remembered, request_id, _NAMES),
     )
     return Plans([Plan(given, (form, parameters.is_async))])
 

@@ -1,6 +1,6 @@
 """Recognises a history that a client of Chat Completions sends again, without the thread's ids. Pure.
 
-Below: chat_messages. Above: chat_start, which gives it to the run as AgentInput.recognition.
+Below: chat_messages. Above: chat_start, which gives it to the run as SentMessages.recognition.
 
 A thread has more messages than its client was shown: reasoning, calls of backend tools with their results, media, texts
 of several turns. So its messages are taken in groups, each of which is one message of the client's: a person's words, a

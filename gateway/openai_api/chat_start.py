@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.access.callers import Caller
-from gateway.agent import AgentInput, InputNames, InterruptAnswer
+from gateway.agent import (
+    AgentInput,
+    ClientApplication,
+    InputNames,
+    InputOrigin,
+    InputTerms,
+    InputThread,
+    InterruptAnswer,
+    SentMessages,
+)
 from gateway.events import approval_id
 from gateway.openai_api.chat_history import common_beginning
 from gateway.openai_api.chat_renderer import ChatForm, form_of
@@ -83,7 +92,7 @@ async def start_chat(
             cache.keep(caller.owner, named, chat, request.read, body, content)
         asked = await _asked(environment, caller, request, place.thread_id)
         form = replace(_form(request, run_id, environment.now(), settings), earlier=asked.earlier)
-        given = replace(_input(request, chat, form, place), request_id=request_id)
+        given = _input(request, chat, form, place, request_id)
         return _plans(given, form, asked if settings.approve_by_word else _Asked())
 
     name = RunName(run_id, body_digest(body), form_of, REPEAT_WORDS) if key else None
@@ -97,30 +106,33 @@ def _plans(given: AgentInput, form: ChatForm, asked: _Asked) -> Plans[ChatForm]:
     """The last message is a person's answer, where that is asked for."""
     if not asked.answers:
         return Plans([Plan(given, form)])
-    answered = replace(given, messages=given.messages[:-1], answers=asked.answers, must_answer=True)
+    answered = replace(
+        given,
+        sent=replace(given.sent, messages=given.sent.messages[:-1]),
+        answers=asked.answers,
+        terms=replace(given.terms, must_answer=True),
+    )
     if not asked.are_late:
         return Plans([Plan(answered, form)])
     return Plans([Plan(answered, form, only_again=True), Plan(given, form)])
 
 
-def _input(request: ChatRequest, chat: KnownInput[ReadItems], form: ChatForm, place: ThreadPlace) -> AgentInput:
+def _input(
+    request: ChatRequest, chat: KnownInput[ReadItems], form: ChatForm, place: ThreadPlace, request_id: str
+) -> AgentInput:
     return AgentInput(
-        place.thread_id,
         form.id,
-        request.messages,
-        tools=request.tools,
-        history="replace",
-        minted_ids=frozenset(message.id for message in request.messages),
-        short_lived=place.short_lived,
-        begins_from=place.begins_from,
-        origin=CHAT_ORIGIN,
-        request=form.remembered,
-        options=request.options,
-        recognition=chat.recognise,
-        history_cache=chat.history,
-        names_calls=True,
-        calls_as_written=True,
-        names=_NAMES,
+        InputThread(place.thread_id, short_lived=place.short_lived, begins_from=place.begins_from),
+        SentMessages(
+            request.messages,
+            "replace",
+            frozenset(message.id for message in request.messages),
+            recognition=chat.recognise,
+            history_cache=chat.history,
+        ),
+        application=ClientApplication(request.tools),
+        terms=InputTerms(request.options, names_calls=True, calls_as_written=True),
+        origin=InputOrigin(CHAT_ORIGIN, form.remembered, request_id, _NAMES),
     )
 
 

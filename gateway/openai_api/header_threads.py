@@ -34,7 +34,7 @@ _ANSWERS: Final = ("assistant", "tool")
 
 @dataclass(frozen=True, slots=True)
 class ThreadPlace:
-    """The thread that a request is on. `short_lived` and `begins_from` as in AgentInput."""
+    """The thread that a request is on. `short_lived` and `begins_from` as in InputThread."""
 
     thread_id: str
     short_lived: bool = False

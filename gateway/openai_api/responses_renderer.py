@@ -124,7 +124,7 @@ class ResponsesRenderer:
     ) -> None:
         """`to_operator`: the caller may see why a model failed. `shows_failure`: a run that failed or was cancelled is
         an object, too. `ended_at` tells when the run has ended, and is asked at its last event. `calls_as_written` as
-        in AgentInput; without it a call of the client's may still be refused, and is shown once it waits.
+        in InputTerms; without it a call of the client's may still be refused, and is shown once it waits.
         """
         self._form = form
         self._to_operator = to_operator

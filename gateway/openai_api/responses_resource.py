@@ -22,7 +22,7 @@ Approvals: TypeAlias = Literal["mcp_approval_request", "message"]
 ResponseStatus: TypeAlias = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 
 ORIGIN: Final = "responses"
-"""AgentInput.origin of the runs that Responses begins."""
+"""InputOrigin.protocol of the runs that Responses begins."""
 CHAT_ORIGIN: Final = "chat_completions"
 """That of the runs that Chat Completions begins."""
 

@@ -13,7 +13,18 @@ from functools import partial
 from typing import Final
 
 from gateway.access.callers import Caller
-from gateway.agent import ABSENT, AgentInput, InputNames, InterruptAnswer
+from gateway.agent import (
+    ABSENT,
+    Absent,
+    AgentInput,
+    ClientApplication,
+    InputNames,
+    InputOrigin,
+    InputTerms,
+    InputThread,
+    InterruptAnswer,
+    SentMessages,
+)
 from gateway.errors import GatewayError, InvalidRequestError
 from gateway.events import approval_id
 from gateway.history.model_view import open_calls
@@ -354,37 +365,42 @@ class _Plan:
         end = None if self.chain is None else self.chain.end
         if self.place is not None:
             end = self.place.begins_from
-        return replace(self._input(begins=True), begins_from=end)
+        request, place = self.request, self.place
+        keeps = request.store and not (place is not None and place.short_lived)
+        thread = InputThread(
+            self.form.thread_id, short_lived=not keeps, forgets_pauses=not request.store, begins_from=end
+        )
+        return self._input(thread, begins=True)
 
     def _same_thread(self) -> AgentInput:
         """The input of a run on the chain's thread."""
         chain = self.chain
         end = None if chain is None or chain.replays or self.said.answers else chain.end
-        return replace(self._input(begins=False), seen=ABSENT if end is None else end.last_message_id)
+        thread = InputThread(self.form.thread_id, forgets_pauses=not self.request.store)
+        return self._input(thread, begins=False, seen=ABSENT if end is None else end.last_message_id)
 
-    def _input(self, *, begins: bool) -> AgentInput:
-        request, said, form = self.request, self.said, self.form
+    def _input(self, thread: InputThread, *, begins: bool, seen: str | Absent | None = ABSENT) -> AgentInput:
+        request, said = self.request, self.said
         replays = self.place is not None or (self.chain is not None and self.chain.replays)
-        keeps = request.store and not (self.place is not None and self.place.short_lived)
         return AgentInput(
-            form.thread_id,
-            form.run_id,
-            said.messages,
-            tools=request.tools,
-            answers=said.answers,
-            history="replace" if replays else "append",
-            minted_ids=frozenset(message.id for message in said.messages),
-            request_id=self.request_id,
-            must_answer=bool(said.answers) and not said.messages,
-            unattended=request.background,
-            short_lived=begins and not keeps,
-            forgets_pauses=not request.store,
-            origin=ORIGIN,
-            request={**form.remembered, "begins_thread": begins},
-            options=request.options,
-            recognition=self.known.recognise if replays else None,
-            history_cache=self.known.history if replays else None,
-            names_calls=True,
-            calls_as_written=True,
-            names=_NAMES,
+            self.form.run_id,
+            thread,
+            SentMessages(
+                said.messages,
+                "replace" if replays else "append",
+                frozenset(message.id for message in said.messages),
+                seen,
+                self.known.recognise if replays else None,
+                self.known.history if replays else None,
+            ),
+            said.answers,
+            ClientApplication(request.tools),
+            InputTerms(
+                request.options,
+                unattended=request.background,
+                must_answer=bool(said.answers) and not said.messages,
+                names_calls=True,
+                calls_as_written=True,
+            ),
+            InputOrigin(ORIGIN, {**self.form.remembered, "begins_thread": begins}, self.request_id, _NAMES),
         )

@@ -1,6 +1,6 @@
 """The options that a request sets for its one run.
 
-Below: generation. Above: agent, whose `AgentInput` has these options; runs.run_terms, which combines them with the
+Below: generation. Above: agent, whose `InputTerms` has these options; runs.run_terms, which combines them with the
 agent's definition.
 """
 

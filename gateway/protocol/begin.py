@@ -25,7 +25,7 @@ from gateway.store import RunRecord
 FormT = TypeVar("FormT")
 
 DIGEST: Final = "digest"
-"""The member of AgentInput.request with the digest of the request that named the run."""
+"""The member of InputOrigin.request with the digest of the request that named the run."""
 
 
 def body_digest(body: JsonObject) -> str:
@@ -139,13 +139,14 @@ async def begin_planned(
             if error.code not in plan.gives_way:
                 raise
             continue
-        return BegunRun(viewer, plan.form, given.thread_id, given.run_id)
+        return BegunRun(viewer, plan.form, given.thread.id, given.run_id)
     assert plans.refusal is not None, "without a refusal the last plan counts always"
     raise plans.refusal
 
 
 def _named(given: AgentInput, name: RunName[FormT]) -> AgentInput:
-    return replace(given, request={**(given.request or {}), DIGEST: name.digest})
+    origin = given.origin
+    return replace(given, origin=replace(origin, request={**(origin.request or {}), DIGEST: name.digest}))
 
 
 async def _begun_before(

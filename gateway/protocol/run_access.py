@@ -61,7 +61,7 @@ class RunAccess(AgentAccess):
             StoreError, UnavailableError: the store or the gateway cannot be used now.
         """
         self._check_agent(caller, agent_id)
-        await self.turn_after(caller, len(given.messages) + len(given.tools) + len(given.answers))
+        await self.turn_after(caller, len(given.sent.messages) + len(given.application.tools) + len(given.answers))
         admission = self._admission(caller)
         limits = caller.run_limits()
         return await self._runner.start(

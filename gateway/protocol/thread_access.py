@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from gateway.access.callers import Caller
-from gateway.agent import AgentInput
+from gateway.agent import AgentInput, InputThread, SentMessages
 from gateway.events import Interrupt
 from gateway.messages import JsonObject, Message
 from gateway.protocol.agent_access import AgentAccess
@@ -163,10 +163,10 @@ class ThreadAccess(AgentAccess):
         """
         if agent_id:
             await self.check_agent(caller, agent_id)
-        given = caller.admitted(AgentInput(thread_id, "", tuple(messages)))
+        given = caller.admitted(AgentInput("", InputThread(thread_id), SentMessages(tuple(messages))))
         now = self._runner.clock.now()
         thread = Thread(
-            caller.owner, thread_id, agent_id, now, now, title, given.messages,
+            caller.owner, thread_id, agent_id, now, now, title, given.sent.messages,
             listed=listed, hidden=not listed, expires_at=expires_at, collection=collection,
         )  # fmt: skip
         with self._counted(caller):
@@ -186,7 +186,7 @@ class ThreadAccess(AgentAccess):
             TooLargeError, TooManyRequestsError: a limit of the caller's is reached.
             StoreError, UnavailableError: not now.
         """
-        given = caller.admitted(AgentInput(thread_id, "", tuple(messages)))
+        given = caller.admitted(AgentInput("", InputThread(thread_id), SentMessages(tuple(messages))))
         with self._counted(caller):
             return await self._runner.writes.append(caller.owner, given, caller.run_limits(), waits=waits)
 

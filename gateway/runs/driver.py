@@ -187,7 +187,7 @@ class RunDriver:
         """Refuse a client that has not seen the messages of the thread's running run, before that run is cancelled for
         it.
         """
-        head = self.lines.head(live.record.owner, given.thread_id)
+        head = self.lines.head(live.record.owner, given.thread.id)
         if head is not None and head.thread is not None:
             stored = head.thread.messages
             up_to_date(recognised(given, stored), stored)
@@ -205,17 +205,17 @@ class RunDriver:
         if live.cancel_reason is not None:
             given = input_when_stopped(given)
         given = with_frontend_tools(given, tools)
-        conversation = conversation_of(definition, capabilities, thread, given.conversation_id)
+        conversation = conversation_of(definition, capabilities, thread, given.thread.conversation_id)
         gone = await self._gone_agents(given, thread, definition.id)
         taken = take_in(given, thread, definition, tools, approvals, now, conversation, waited=waited, gone=gone)
         if taken.thread.version != thread.version:
             await self.make_room_for_version(taken.thread)
-            conversation = conversation_of(definition, capabilities, taken.thread, given.conversation_id)
-        live.begin_with(taken.thread, conversation, given.history_cache)
+            conversation = conversation_of(definition, capabilities, taken.thread, given.thread.conversation_id)
+        live.begin_with(taken.thread, conversation, given.sent.history_cache)
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
             live.become(record)
-        started = live.follow([RunStarted(given.thread_id, given.run_id, given.parent_run_id)])
+        started = live.follow([RunStarted(given.thread.id, given.run_id, given.parent_run_id)])
         _, records = live.number(started)
         with part_of(live.trace, "commit begin_run", {"db.operation.name": "begin_run"}):
             await self.store.begin_run(
@@ -230,13 +230,13 @@ class RunDriver:
     async def _thread_of(self, live: LiveRun, given: AgentInput, now: float) -> tuple[Thread, Fork | None]:
         """The stored thread of the input, or the new one that the input begins, with its fork if it is one."""
         owner, fork = live.record.owner, None
-        thread = await self.store.load_thread(owner, given.thread_id)
+        thread = await self.store.load_thread(owner, given.thread.id)
         if thread is None:
             thread, fork = await begun_thread(self.store, owner, given, live.terms.definition.id, now)
         collection = _collection(live, given)
         if collection and thread.collection not in ("", collection):
             raise ConflictError(
-                f"thread {given.thread_id!r} is in another memory container than its agent's are; use another thread",
+                f"thread {given.thread.id!r} is in another memory container than its agent's are; use another thread",
                 code="other_container",
             )
         if collection and not thread.collection:
@@ -561,7 +561,7 @@ class RunDriver:
             found = await recover(self.store, self.clock, self.agents, leases)
             for left in found.left_open:
                 trace = kept_trace(left.resumed.input)
-                terms, unattended = terms_of(left.agent, left.input), left.input.unattended
+                terms, unattended = terms_of(left.agent, left.input), left.input.terms.unattended
                 live = self.open(left.record, left.agent, terms, unattended=unattended, earlier_trace=trace)
                 restore(live, left)
                 await self.lines.enter(live, "enqueue")
@@ -589,4 +589,4 @@ class RunDriver:
 
 def _collection(live: LiveRun, given: AgentInput) -> str:
     """The collection that the run's thread must be in; empty: any."""
-    return given.collection or live.agent.collection_of(live.record.owner)
+    return given.thread.collection or live.agent.collection_of(live.record.owner)

@@ -56,13 +56,15 @@ def input_digest(given: AgentInput, produced: frozenset[str] = frozenset()) -> s
 
     Ids that the gateway minted do not count: a repeated request cannot repeat them.
     """
-    minted = given.minted_ids
+    minted = given.sent.minted_ids
     answers = [(answer.interrupt_id, answer.status, answer.payload) for answer in given.answers]
-    anonymous = len(minted) == len(given.messages)
-    if given.history_cache is not None and (anonymous or not minted) and not produced:
+    anonymous = len(minted) == len(given.sent.messages)
+    if given.sent.history_cache is not None and (anonymous or not minted) and not produced:
         with contextlib.suppress(TypeError):  # as below
-            return given.history_cache.digest(given.messages, orjson.dumps(answers), anonymous=anonymous)
-    messages = [message for message in given.messages if message.id not in produced] if produced else given.messages
+            return given.sent.history_cache.digest(given.sent.messages, orjson.dumps(answers), anonymous=anonymous)
+    messages = (
+        [message for message in given.sent.messages if message.id not in produced] if produced else given.sent.messages
+    )
     rows = digest_rows(messages)
     if minted:
         rows = [(None if message_id in minted else message_id, role, said) for message_id, role, said in rows]
@@ -150,8 +152,13 @@ def input_when_stopped(given: AgentInput) -> AgentInput:
     """The part of the input that is stored if its run is stopped before it begins: without answers and results, and
     without replacing the history.
     """
-    words = tuple(message for message in given.messages if message.tool_result is None)
-    return replace(given, messages=words, answers=(), must_answer=False, history="append")
+    words = tuple(message for message in given.sent.messages if message.tool_result is None)
+    return replace(
+        given,
+        sent=replace(given.sent, messages=words, history="append"),
+        answers=(),
+        terms=replace(given.terms, must_answer=False),
+    )
 
 
 def withdrawn_by(record: RunRecord) -> frozenset[str]:
@@ -207,7 +214,7 @@ def conversation_of(
 
 def new_thread(owner: str, given: AgentInput, agent_id: str, now: float) -> Thread:
     """The thread that an input begins."""
-    return with_life_of(Thread(owner, given.thread_id, agent_id, now, now), given, now)
+    return with_life_of(Thread(owner, given.thread.id, agent_id, now, now), given, now)
 
 
 def forked(thread: Thread, thread_id: str, messages: tuple[Message, ...], now: float) -> Thread:
@@ -233,7 +240,7 @@ def forked(thread: Thread, thread_id: str, messages: tuple[Message, ...], now: f
 
 def with_life_of(thread: Thread, given: AgentInput, now: float) -> Thread:
     """The thread, which lives as long as the input says, also if it was forked from a thread with another lifetime."""
-    if given.short_lived:
+    if given.thread.short_lived:
         return replace(thread, listed=False, hidden=True, expires_at=now + LEAST_LIFE_SECONDS)
     if thread.expires_at is not None:
         return replace(thread, listed=True, hidden=False, expires_at=None)
@@ -253,7 +260,7 @@ def ended_thread(
 ) -> Thread:
     """The thread after its run: with the produced messages and the interrupts that the run left open.
 
-    `forgets_pauses` as in AgentInput; `withdrawn` as `withdrawn_by`. `conversation`: the conversation at the model's
+    `forgets_pauses` as in InputThread; `withdrawn` as `withdrawn_by`. `conversation`: the conversation at the model's
     server; it has only complete responses, even if the run failed or was cancelled.
     """
     if conversation is not None:
@@ -385,6 +392,6 @@ def run_exists(given: AgentInput) -> ConflictError:
     """The error for a request that reuses the id of another request's run."""
     return ConflictError(
         f"run {given.run_id!r} exists and was begun with another agent, thread or messages; use a new"
-        f" {given.names.run_id}",
+        f" {given.origin.names.run_id}",
         code="run_exists",
     )

@@ -74,7 +74,7 @@ class RunIds:
         live = self._live.get((owner, given.run_id))
         if live is not None:
             live = await self.settled(owner, given.run_id)
-        if live is None and await self._store.load_start(owner, given.run_id, given.thread_id) is None:
+        if live is None and await self._store.load_start(owner, given.run_id, given.thread.id) is None:
             return ()
         return await self._all(owner, given.run_id)
 
@@ -86,15 +86,15 @@ class RunIds:
         if not given.answers:
             return False
         if before[0].reused_id and before[0].status is RunStatus.FAILED:
-            thread = await self._store.load_thread(owner, given.thread_id)
+            thread = await self._store.load_thread(owner, given.thread.id)
             again = await is_second_try(self._store, thread, agent_id, given)
             return again and (owner, given.run_id) not in self._live
         named = {answer.interrupt_id for answer in given.answers}
-        named &= await self._left_open(agent_id, given.thread_id, before)
+        named &= await self._left_open(agent_id, given.thread.id, before)
         if not named:
             return False
         # Last, and usually without waiting: the same request may have arrived at the same moment.
-        thread = await self._store.load_thread(owner, given.thread_id)
+        thread = await self._store.load_thread(owner, given.thread.id)
         is_under_way = (owner, given.run_id) in self._live
         return not is_under_way and thread is not None and any(each.interrupt.id in named for each in thread.interrupts)
 
@@ -120,7 +120,7 @@ class RunIds:
         for record in before:
             live = self.live(record)
             produced = frozenset(m.id for m in await produced_by(self._store, record, live))
-            same = record.agent_id == agent_id and record.thread_id == given.thread_id
+            same = record.agent_id == agent_id and record.thread_id == given.thread.id
             if same and input_digest(given, produced) == record.input_digest:
                 return record, produced
         return None

@@ -74,7 +74,7 @@ def take_in(
     if conversation is not None or thread.model_states:
         messages = marked(messages, thread.messages, None if conversation is None else conversation.mark)
     asked = still_asked(thread.interrupts, messages)
-    if given.must_answer and not answers_any(asked, given.answers):
+    if given.terms.must_answer and not answers_any(asked, given.answers):
         raise approval_answered()
     verdict = decide(
         asked,
@@ -91,14 +91,15 @@ def take_in(
         updated_at=now,
         title=thread.title or title_of(messages),
         messages=messages,
-        state=thread.state if isinstance(given.state, Absent) else given.state,
+        state=thread.state if isinstance(given.application.state, Absent) else given.application.state,
         interrupts=verdict.still_open,
-        paused=bool(verdict.still_open) and not given.forgets_pauses,
+        paused=bool(verdict.still_open) and not given.thread.forgets_pauses,
         last_run_id=given.run_id,
         # A thread whose runs all force a tool is not a person's conversation: CopilotKit asks for suggestions this way.
-        listed=not thread.hidden and (given.forced_tool is None or (thread.listed and thread.last_run_id is not None)),
+        listed=not thread.hidden
+        and (given.terms.forced_tool is None or (thread.listed and thread.last_run_id is not None)),
     )
-    change = history_change(thread.messages, messages, shortened=thread.shortened, minted=given.minted_ids)
+    change = history_change(thread.messages, messages, shortened=thread.shortened, minted=given.sent.minted_ids)
     if change.makes_version:
         becomes = next_version(becomes, shortened=change.shortened)
     return Intake(becomes, change.keep, change.rewrite, verdict.decisions)
@@ -108,7 +109,7 @@ def _merged(
     given: AgentInput, thread: Thread, definition: AgentDefinition, tools: Mapping[str, Tool], *, waited: bool
 ) -> tuple[Message, ...]:
     """The thread's messages with those of the input. Raises as `take_in`."""
-    cache = given.history_cache
+    cache = given.sent.history_cache
     sent = without_claims(up_to_date(given, thread.messages, waited=waited), thread, tools, cache)
     sent, left_out = _first_results(sent, thread, cache)
     # Without any message there is no history to replace the stored one: the answers alone continue the thread.
@@ -149,18 +150,20 @@ def _call_answered(call_id: str) -> ConflictError:
 
 def _merge_of(given: AgentInput) -> Callable[[tuple[Message, ...], tuple[Message, ...]], tuple[Message, ...]]:
     """The function that merges the input's whole history into its thread."""
-    if given.recognition is not None:
+    if given.sent.recognition is not None:
         return merge_recognised
-    return merge_history if given.history_cache is None else given.history_cache.merge
+    return merge_history if given.sent.history_cache is None else given.sent.history_cache.merge
 
 
 def recognised(given: AgentInput, stored: Sequence[Message]) -> AgentInput:
     """The input with the thread's own messages in place of the client's copies. The client's other messages are new,
     even if one has the same text as a message of the thread.
     """
-    if given.recognition is None:
+    sent = given.sent
+    if sent.recognition is None:
         return given
-    return replace(given, messages=given.recognition(stored, given.messages), minted_ids=frozenset())
+    messages = sent.recognition(stored, sent.messages)
+    return replace(given, sent=replace(sent, messages=messages, minted_ids=frozenset()))
 
 
 def waiting_messages(given: AgentInput, stored: Sequence[Message], *, is_stateful: bool) -> tuple[Message, ...]:
@@ -168,19 +171,19 @@ def waiting_messages(given: AgentInput, stored: Sequence[Message], *, is_statefu
     `stored`. `is_stateful`: its model's server keeps conversations.
     """
     known = {message.id for message in stored}
-    new = [each for each in recognised(given, stored).messages if each.role == "user" and each.id not in known]
-    return marked(tuple(new), (), mark_of(given.conversation_id) if is_stateful else None)
+    new = [each for each in recognised(given, stored).sent.messages if each.role == "user" and each.id not in known]
+    return marked(tuple(new), (), mark_of(given.thread.conversation_id) if is_stateful else None)
 
 
 def is_whole_history(given: AgentInput, definition: AgentDefinition, stored: Sequence[Message]) -> bool:
     """Whether the sent messages are the thread's whole history; if not, they are only its new messages."""
-    match given.history or definition.history:
+    match given.sent.history or definition.history:
         case "replace":
             return True
         case "append":
             return False
         case "by_id":
-            return not stored or _first_id(given.messages) == _first_id(stored)
+            return not stored or _first_id(given.sent.messages) == _first_id(stored)
 
 
 def _first_id(messages: Sequence[Message]) -> str | None:
@@ -201,14 +204,14 @@ def up_to_date(given: AgentInput, stored: Sequence[Message], *, waited: bool = F
     Raises:
         StaleHistoryError: the thread has messages that the client has not seen.
     """
-    if isinstance(given.seen, Absent):
-        return given.messages
-    unseen = unseen_messages(stored, given.seen, given.messages)
+    if isinstance(given.sent.seen, Absent):
+        return given.sent.messages
+    unseen = unseen_messages(stored, given.sent.seen, given.sent.messages)
     if unseen is None:
-        return given.messages
+        return given.sent.messages
     if not waited:
         raise StaleHistoryError(unseen)
-    return with_unseen(stored, given.messages, unseen)
+    return with_unseen(stored, given.sent.messages, unseen)
 
 
 def _with_waiting(messages: tuple[Message, ...], thread: Thread, agent_id: str) -> tuple[Message, ...]:

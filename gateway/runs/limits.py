@@ -155,23 +155,23 @@ def _too_much(things: Iterable[_Thing], total: int, most: int) -> TooLargeError:
 def _new_things(
     given: AgentInput, stored: Sequence[Message], state: JsonValue | Absent, *, replaces: bool
 ) -> Iterator[_Thing]:
-    names = given.names
-    for message in _new_messages(given.messages, stored, replaces=replaces):
+    names = given.origin.names
+    for message in _new_messages(given.sent.messages, stored, replaces=replaces):
         yield _Thing("/messages", f"the message {_shown(message.id)}", _size(_texts(message)), _beside(message))
-    for tool in given.tools:
+    for tool in given.application.tools:
         yield _Thing("/tools", f"the tool {_shown(tool.name)}", _tool_size(tool))
-    for place, entry in enumerate(given.context):
+    for place, entry in enumerate(given.application.context):
         yield _Thing(f"/context/{place}", "the context", _size((entry.description, entry.value)))
-    if not isinstance(given.state, Absent) and given.state != state:
+    if not isinstance(given.application.state, Absent) and given.application.state != state:
         before = 0 if isinstance(state, Absent) else _json_size(state)
-        yield _Thing("/state", "what the state has grown by", max(0, _json_size(given.state) - before))
-    if given.forwarded is not None:
-        yield _Thing(f"/{names.forwarded}", names.forwarded, _json_size(given.forwarded))
+        yield _Thing("/state", "what the state has grown by", max(0, _json_size(given.application.state) - before))
+    if given.application.forwarded is not None:
+        yield _Thing(f"/{names.forwarded}", names.forwarded, _json_size(given.application.forwarded))
     for answer in given.answers:
         size = _size((answer.interrupt_id,)) + _json_size(answer.payload)
         yield _Thing(f"/{names.answers}", f"the answer to {_shown(answer.interrupt_id)}", size)
-    if given.options is not None:
-        yield from _option_things(given.options, names)
+    if given.terms.options is not None:
+        yield from _option_things(given.terms.options, names)
     if given.parent_run_id is not None:
         yield _Thing(f"/{names.parent_run_id}", names.parent_run_id, _size((given.parent_run_id,)))
 

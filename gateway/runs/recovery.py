@@ -151,7 +151,7 @@ async def end_unbegun(
     if await store.load_thread(record.owner, record.thread_id) is None:
         now, given = clock.now(), waiting_input(record, messages)
         begins, fork = await _begun_thread(store, record, given, now)
-        begins = replace(begins, collection=given.collection)
+        begins = replace(begins, collection=given.thread.collection)
         if fork is not None:  # only a begin stores a fork
             thread = replace(with_waited(begins, record, messages), updated_at=now)
             record = replace(record, status=RunStatus.RUNNING, started_at=now)
@@ -197,7 +197,9 @@ def restore(live: LiveRun, left: LeftOpen) -> None:
         extra={"run_id": left.record.run_id, "response_id": left.resumed.response_id},
     )
     thread, terms = left.thread, live.terms
-    conversation = conversation_of(terms.definition, terms.model.capabilities, thread, left.input.conversation_id)
+    conversation = conversation_of(
+        terms.definition, terms.model.capabilities, thread, left.input.thread.conversation_id
+    )
     live.begin_with(thread, conversation)
     live.resume_after(list(left.events))
     live.enter(Phase.RUNNING)

@@ -32,7 +32,7 @@ _MOST_NAMED = 20
 @dataclass(frozen=True, slots=True)
 class RunTerms:
     """`definition` is the agent's, with the run's model, options, limits and rule for concurrent runs. `fallback`: the
-    models that can serve this run's options. `fits` are `model`'s. `forgets_pauses` as in AgentInput; the rest as in
+    models that can serve this run's options. `fits` are `model`'s. `forgets_pauses` as in InputThread; the rest as in
     RunOptions.
     """
 
@@ -49,9 +49,9 @@ class RunTerms:
 
 def terms_of(agent: OpenAgent, given: AgentInput) -> RunTerms:
     """The terms of a run of that input."""
-    options, definition = given.options, agent.definition
+    options, definition = given.terms.options, agent.definition
     if options is None:
-        return own_terms(agent, forgets_pauses=given.forgets_pauses)
+        return own_terms(agent, forgets_pauses=given.thread.forgets_pauses)
     if definition.locked:
         options = without(options, definition.locked)
     model, fits, fallback = agent.model, agent.fits, agent.fallback
@@ -65,7 +65,7 @@ def terms_of(agent: OpenAgent, given: AgentInput) -> RunTerms:
     changed = _merged(definition, options)
     return RunTerms(
         *(changed, model, fits, fallback, options.tool_choice, options.instructions, options.tools, options.detached),
-        forgets_pauses=given.forgets_pauses,
+        forgets_pauses=given.thread.forgets_pauses,
     )
 
 
@@ -80,7 +80,7 @@ def check_options(agent: OpenAgent, given: AgentInput) -> None:
     Raises:
         InvalidRequestError: the agent's model cannot meet an option, or the request has no such tool.
     """
-    if (options := given.options) is None:
+    if (options := given.terms.options) is None:
         return
     definition, other = agent.definition, agent.allowed.get(options.model)
     able = (agent if other is None else other).model.capabilities.options
@@ -110,7 +110,7 @@ def check_selected_tools(terms: RunTerms, given: AgentInput, tools: Mapping[str,
     """
     unknown = [name for name in terms.selected_tools or () if name not in tools]
     if unknown:
-        pointer = f"/{given.names.selected_tools}"
+        pointer = f"/{given.origin.names.selected_tools}"
         problems = [FieldProblem(pointer, f"the agent has no tool {name[:64]!r}") for name in unknown[:_MOST_NAMED]]
         known = ", ".join(map(repr, islice(tools, _MOST_NAMED))) or "none"
         more = f" and {len(tools) - _MOST_NAMED} more" if len(tools) > _MOST_NAMED else ""
@@ -129,9 +129,10 @@ def with_choice(terms: RunTerms, given: AgentInput) -> tuple[AgentInput, ToolCho
     """
     choice = terms.tool_choice
     if choice == "none":
-        return replace(given, tools=()), "auto"  # backend tools, which the client does not know, may still be called
+        # backend tools, which the client does not know, may still be called
+        return replace(given, application=replace(given.application, tools=())), "auto"
     if choice == "auto":
-        forced = "" if "tool_choice" in terms.definition.locked else given.forced_tool
+        forced = "" if "tool_choice" in terms.definition.locked else given.terms.forced_tool
         return given, OneTool(forced) if forced else "auto"
     return given, choice if _wrong_choice(choice, given) is None else "auto"
 
@@ -175,7 +176,7 @@ def _smaller(requested: int | None, own: int | None) -> int | None:
 def _lacks(able: AnswerOptions, options: RunOptions, agent: OpenAgent, given: AgentInput) -> FieldProblem | None:
     """The problem with an option that the model cannot meet and that its response would be useless without, or None."""
     form, stops, choice = options.generation.response_format, options.generation.stop or (), options.tool_choice
-    names = given.names
+    names = given.origin.names
     if form is not None and form.kind not in able.formats:
         known = ", ".join(sorted(able.formats)) or "none"
         return FieldProblem(
@@ -194,14 +195,16 @@ def _lacks(able: AnswerOptions, options: RunOptions, agent: OpenAgent, given: Ag
 
 
 def _has_tools(options: RunOptions, agent: OpenAgent, given: AgentInput) -> bool:
-    return bool(given.tools and options.tool_choice != "none") or bool(agent.toolboxes and options.tools != ())
+    return bool(given.application.tools and options.tool_choice != "none") or bool(
+        agent.toolboxes and options.tools != ()
+    )
 
 
 def _wrong_choice(choice: ToolChoice, given: AgentInput) -> FieldProblem | None:
-    pointer = f"/{given.names.tool_choice}"
-    if choice == "required" and not given.tools:
+    pointer = f"/{given.origin.names.tool_choice}"
+    if choice == "required" and not given.application.tools:
         return FieldProblem(pointer, "needs a tool of the request's own to call; send one, or leave it out")
-    if isinstance(choice, OneTool) and all(choice.name != spec.name for spec in given.tools):
+    if isinstance(choice, OneTool) and all(choice.name != spec.name for spec in given.application.tools):
         return FieldProblem(pointer, f"names {choice.name[:64]!r}, which is none of the request's own tools")
     return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.agent import ABSENT, AgentInput
+from gateway.agent import AgentInput, SentMessages
 from gateway.events import approval_id
 from gateway.frozen import replace
 from gateway.messages import Message, answered_calls
@@ -18,7 +18,7 @@ from gateway.store import RunRecord, RunStatus, Store, Thread
 
 def may_be_second_try(given: AgentInput) -> bool:
     """Whether the input has a client's tool results or a person's answers; any other input begins its run anew."""
-    return bool(given.answers) or "tool" in [message.role for message in given.messages]
+    return bool(given.answers) or "tool" in [message.role for message in given.sent.messages]
 
 
 async def failed_before(store: Store, thread: Thread | None) -> RunRecord | None:
@@ -49,7 +49,7 @@ def _has_taken_in(thread: Thread, given: AgentInput) -> bool:
     """Whether the thread has the input's results and answers: a run that failed while it waited did not add them."""
     answered = answered_calls(thread.messages)
     decided = {approval_id(call_id) for call_id in answered} if given.answers else set()
-    return answered_calls(given.messages) <= answered and {each.interrupt_id for each in given.answers} <= decided
+    return answered_calls(given.sent.messages) <= answered and {each.interrupt_id for each in given.answers} <= decided
 
 
 def as_second_try(given: AgentInput, stored: Sequence[Message], *, is_whole: bool) -> AgentInput:
@@ -58,18 +58,9 @@ def as_second_try(given: AgentInput, stored: Sequence[Message], *, is_whole: boo
     A client that sends its whole history (`is_whole`) with the thread's ids decides itself which part of that response
     stays.
     """
-    if given.answers or given.recognition is not None or not is_whole:
-        messages = tuple(_without_cut_off(stored))
-        given = replace(
-            given,
-            messages=messages,
-            minted_ids=frozenset(),
-            recognition=None,
-            history_cache=None,
-            history="replace",
-            seen=ABSENT,
-        )
-    return replace(given, answers=(), must_answer=False)
+    if given.answers or given.sent.recognition is not None or not is_whole:
+        given = replace(given, sent=SentMessages(tuple(_without_cut_off(stored)), "replace"))
+    return replace(given, answers=(), terms=replace(given.terms, must_answer=False))
 
 
 def _without_cut_off(messages: Sequence[Message]) -> Sequence[Message]:

@@ -46,9 +46,9 @@ async def begun_thread(
     Raises:
         NotFoundError: the thread, version or message that it is to begin from does not exist.
     """
-    if given.begins_from is None:
+    if given.thread.begins_from is None:
         return new_thread(owner, given, agent_id, now), None
-    fork = await begun_from(store, owner, given, given.begins_from, now)
+    fork = await begun_from(store, owner, given, given.thread.begins_from, now)
     return fork.thread, fork
 
 
@@ -62,7 +62,7 @@ async def begun_from(store: Store, owner: str, given: AgentInput, point: ThreadP
     if (end := _end(found, point)) is None:
         raise no_message(point.thread_id, point.last_message_id or str(point.length))
     start = _start(found, end, point.length)
-    fork = forked(found.thread, given.thread_id, found.thread.messages[start:end], now)
+    fork = forked(found.thread, given.thread.id, found.thread.messages[start:end], now)
     return Fork(with_life_of(fork, given, now), point.thread_id, point.version, start)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
-from gateway.agent import Absent, AgentInput
+from gateway.agent import Absent, AgentInput, InputThread, SentMessages
 from gateway.errors import ConflictError, FieldProblem, InvalidRequestError, NotFoundError
 from gateway.frozen import replace
 from gateway.history.cache import own_calls
@@ -45,7 +45,7 @@ class ThreadWrites:
         self._driver.check_open()
         check_metadata(metadata)
         new = _new_messages(thread.messages, ())
-        given = AgentInput(thread.thread_id, "", new)
+        given = AgentInput("", InputThread(thread.thread_id), SentMessages(new))
         await check_room(self._store, thread.owner, limits)
         if limits is not None:
             check_input(given, limits, (), thread.state, replaces=False)
@@ -69,13 +69,13 @@ class ThreadWrites:
         """
         self._driver.check_open()
         await check_room(self._store, owner, limits)
-        async with self._lines.visit(owner, given.thread_id, waits=waits):
-            thread = await self._store.load_thread(owner, given.thread_id)
+        async with self._lines.visit(owner, given.thread.id, waits=waits):
+            thread = await self._store.load_thread(owner, given.thread.id)
             if thread is None:
-                raise no_thread(given.thread_id)
+                raise no_thread(given.thread.id)
             if limits is not None:
                 check_input(given, limits, thread.messages, thread.state, replaces=False)
-            if new := _new_messages(given.messages, thread.messages):
+            if new := _new_messages(given.sent.messages, thread.messages):
                 await self._check_results(thread, new)
                 messages = (*thread.messages, *new)
                 title = thread.title or title_of(messages)
@@ -83,7 +83,7 @@ class ThreadWrites:
                 await self._store.write_thread(changed, keep=len(thread.messages))
                 thread = changed
         kept = {message.id: message for message in thread.messages}
-        return [kept[message.id] for message in given.messages]
+        return [kept[message.id] for message in given.sent.messages]
 
     async def edit(
         self,
@@ -111,7 +111,13 @@ class ThreadWrites:
             if limits is not None:
                 known = {message.id: message for message in thread.messages}
                 written = tuple(message for message in messages if known.get(message.id) != message)
-                check_input(AgentInput(thread_id, "", written), limits, (), thread.state, replaces=False)
+                check_input(
+                    AgentInput("", InputThread(thread_id), SentMessages(written)),
+                    limits,
+                    (),
+                    thread.state,
+                    replaces=False,
+                )
             change = history_change(thread.messages, messages, shortened=thread.shortened)
             changed = replace(thread, messages=messages, updated_at=self._driver.clock.now())
             if change.makes_version:

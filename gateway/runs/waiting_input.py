@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gateway.agent import AgentInput, ThreadPoint
+from gateway.agent import AgentInput, InputThread, SentMessages, ThreadPoint
 from gateway.frozen import replace
 from gateway.messages import Message
 from gateway.store import RunRecord
@@ -25,11 +25,11 @@ def waiting_record(
     must be in. `stored`: the thread's messages; `ahead`: these and the messages that wait before the run.
     """
     said: dict[str, Any] = {"collection": collection} if collection else {}
-    if given.short_lived:
+    if given.thread.short_lived:
         said["short_lived"] = True
-    if (point := given.begins_from) is not None:
+    if (point := given.thread.begins_from) is not None:
         said["begins_from"] = [point.thread_id, point.version, point.length, point.last_message_id]
-    if given.recognition is not None and len(ahead) == len(stored):
+    if given.sent.recognition is not None and len(ahead) == len(stored):
         said["known"] = len(stored)
     return replace(record, request={**(record.request or {}), _WAITS: said}) if said else record
 
@@ -38,15 +38,13 @@ def waiting_input(record: RunRecord, messages: Sequence[Message]) -> AgentInput:
     """The input of a waiting run as far as its record stores it, with these messages."""
     said = _said(record)
     point = said.get("begins_from")
-    return AgentInput(
+    thread = InputThread(
         record.thread_id,
-        record.run_id,
-        tuple(messages),
-        history="append",
-        collection=said.get("collection", ""),
         short_lived=said.get("short_lived", False),
+        collection=said.get("collection", ""),
         begins_from=None if point is None else ThreadPoint(*point),
     )
+    return AgentInput(record.run_id, thread, SentMessages(tuple(messages), "append"))
 
 
 def not_in_thread(record: RunRecord, waited: Sequence[Message], stored: Sequence[Message]) -> Sequence[Message]:

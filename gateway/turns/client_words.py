@@ -72,7 +72,7 @@ def client_words(context: LoopContext, voice: ClientVoice) -> ClientWords:
         sent = (context.instructions, *(m.text for m in context.messages if m.role in INSTRUCTION_ROLES))
         if instructions := [text for text in sent if text.strip()]:
             said["instructions"] = [*instructions]
-        if entries := context.input.context:
+        if entries := context.input.application.context:
             said["context"] = [{"description": entry.description, "value": entry.value} for entry in entries]
         if not is_empty(context.state.value):
             said["state"] = shown_state(context.state.value)

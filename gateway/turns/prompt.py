@@ -24,7 +24,11 @@ def system_text(context: LoopContext, instruction: str = "") -> str:
     """
     parts = [context.agent.system_prompt.strip()]
     if context.agent.client_instructions.voice(context.owner) == "system":
-        parts += [context.instructions.strip(), _context_text(context.input.context), _state_text(context.state.value)]
+        parts += [
+            context.instructions.strip(),
+            _context_text(context.input.application.context),
+            _state_text(context.state.value),
+        ]
     return "\n\n".join(part for part in (*parts, instruction) if part)
 
 

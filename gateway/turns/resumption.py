@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from gateway.agent import AgentInput, ContextEntry
+from gateway.agent import AgentInput, ClientApplication, ContextEntry, InputTerms, InputThread
 from gateway.errors import GatewayError
 from gateway.events import (
     Deltas,
@@ -147,19 +147,21 @@ def kept_input(given: AgentInput, trace: Span | None = None) -> JsonObject:
     """The input's part that a loop needs, as JSON: the frontend tools, context, properties, the conversation's name,
     the options, and `trace`: the headers that name the run's span. The messages are in the thread.
     """
-    tools: list[Any] = [[tool.name, tool.description, tool.input_schema, tool.metadata] for tool in given.tools]
-    context: list[Any] = [[entry.description, entry.value] for entry in given.context]
+    tools: list[Any] = [
+        [tool.name, tool.description, tool.input_schema, tool.metadata] for tool in given.application.tools
+    ]
+    context: list[Any] = [[entry.description, entry.value] for entry in given.application.context]
     return {
         "tools": tools,
         "context": context,
-        "forwarded": given.forwarded,
-        "conversation_id": given.conversation_id,
+        "forwarded": given.application.forwarded,
+        "conversation_id": given.thread.conversation_id,
         "parent_run_id": given.parent_run_id,
-        "unattended": given.unattended,
-        "names_calls": given.names_calls,
-        "calls_as_written": given.calls_as_written,
-        "forgets_pauses": given.forgets_pauses,
-        **({} if given.options is None else {"wishes": options_record(given.options)}),
+        "unattended": given.terms.unattended,
+        "names_calls": given.terms.names_calls,
+        "calls_as_written": given.terms.calls_as_written,
+        "forgets_pauses": given.thread.forgets_pauses,
+        **({} if given.terms.options is None else {"wishes": options_record(given.terms.options)}),
         **({} if trace is None else {"trace": dict(trace.headers)}),
     }
 
@@ -173,17 +175,18 @@ def restored_input(kept: JsonObject, thread_id: str, run_id: str) -> AgentInput:
     """The input that `kept_input` stored, for the run of that id."""
     stored = cast("dict[str, Any]", kept)
     return AgentInput(
-        thread_id,
         run_id,
-        (),
-        tools=tuple(ToolSpec(*tool) for tool in stored["tools"]),
-        context=tuple(ContextEntry(*entry) for entry in stored["context"]),
-        forwarded=stored["forwarded"],
-        conversation_id=stored["conversation_id"],
+        InputThread(thread_id, stored["conversation_id"], forgets_pauses=stored.get("forgets_pauses", False)),
+        application=ClientApplication(
+            tuple(ToolSpec(*tool) for tool in stored["tools"]),
+            tuple(ContextEntry(*entry) for entry in stored["context"]),
+            forwarded=stored["forwarded"],
+        ),
+        terms=InputTerms(
+            stored_options(stored["wishes"]) if "wishes" in stored else None,
+            unattended=stored.get("unattended", False),
+            names_calls=stored.get("names_calls", False),
+            calls_as_written=stored.get("calls_as_written", False),
+        ),
         parent_run_id=stored["parent_run_id"],
-        unattended=stored.get("unattended", False),
-        names_calls=stored.get("names_calls", False),
-        calls_as_written=stored.get("calls_as_written", False),
-        forgets_pauses=stored.get("forgets_pauses", False),
-        options=stored_options(stored["wishes"]) if "wishes" in stored else None,
     )

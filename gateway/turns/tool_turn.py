@@ -60,13 +60,13 @@ class ToolTurns:
     def __init__(self, context: LoopContext, schemas: CompiledSchemas, deadline: Deadline) -> None:
         selected, tools = context.selected_tools, context.tools
         self._backend = tools if selected is None else {name: tools[name] for name in selected if name in tools}
-        self.specs = (*(tool.spec for tool in self._backend.values()), *context.input.tools)
+        self.specs = (*(tool.spec for tool in self._backend.values()), *context.input.application.tools)
         self.calls_made = 0
         self.limit_reached: str | None = None
         self._context = context
         self._budgets = context.agent.budgets
         self._deadline = deadline
-        self._frontend = {spec.name: spec for spec in context.input.tools}
+        self._frontend = {spec.name: spec for spec in context.input.application.tools}
         self._checks = ArgumentChecks(schemas)
         self._state_changes = StateChanges(context.state)
         self._repeats: dict[bytes, _Repeat] = {}
@@ -169,7 +169,7 @@ class ToolTurns:
                 raise ToolError(f"This call was not run: {refused_because}.")
             if spec is None:
                 raise ToolError(self._unknown_tool(call.name))
-            if tool is None and self._context.input.calls_as_written:
+            if tool is None and self._context.input.terms.calls_as_written:
                 self._pending.append(call)
                 return
             arguments = self._checks.parse(spec, call.arguments, checked=tool is not None)
@@ -252,13 +252,13 @@ class ToolTurns:
         where = ToolContext(
             call.call_id,
             context.owner,
-            asked.thread_id,
+            asked.thread.id,
             asked.run_id,
             context.agent.id,
             context.state,
             executions.announcements,
             {} if context.conversation is None else context.conversation.state,
-            asked.request_id,
+            asked.origin.request_id,
             context.trace,
         )
         executions.add(call, tool, arguments, where, note=note)

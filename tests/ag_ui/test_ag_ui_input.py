@@ -11,7 +11,7 @@ import pytest
 from gateway.ag_ui.answers import resolved_answer
 from gateway.ag_ui.input import parse_run_input
 from gateway.ag_ui.peer import PeerProfile
-from gateway.agent import ABSENT, AgentInput, ContextEntry
+from gateway.agent import ABSENT, ContextEntry
 from gateway.errors import InvalidRequestError
 from gateway.messages import (
     Base64Source,
@@ -24,6 +24,7 @@ from gateway.messages import (
     ToolSpec,
 )
 from tests.ag_ui_inputs import DROP, parse, pointers, profile, refusal, user
+from tests.agent_inputs import agent_input
 
 # --- the whole ---------------------------------------------------------------------------------------------------
 
@@ -45,9 +46,10 @@ def test_members_in_snake_case_are_taken_for_those_of_the_protocol(caplog: pytes
     }  # fmt: skip
     with caplog.at_level(logging.WARNING):
         given, profile = parse_run_input(json.dumps(sent).encode())
-    assert (given.thread_id, given.run_id, given.parent_run_id, given.forwarded) == ("t", "r", "r0", {"a_b": 1})
+    assert (given.thread.id, given.run_id, given.parent_run_id) == ("t", "r", "r0")
+    assert given.application.forwarded == {"a_b": 1}
     assert profile is PeerProfile.FULL
-    assert given.messages == (
+    assert given.sent.messages == (
         Message("a", "assistant", (ToolCall("c1", "add", "{}"),)),
         Message("b", "tool", (ToolResult("c1", (TextBlock("3"),)),)),
         Message("c", "user", (ImageBlock(Base64Source("AA==", "image/png")),)),
@@ -62,12 +64,12 @@ def test_where_both_spellings_stand_the_protocols_own_counts(reverse: bool) -> N
     both = [("toolCallId", "c1"), ("tool_call_id", "c2")]
     message = {"id": "b", "role": "tool", "content": "3", **dict(reversed(both) if reverse else both)}
     given = parse(message, thread_id="other", run_id=5)
-    assert (given.thread_id, given.run_id) == ("t", "r")
-    assert given.messages == (Message("b", "tool", (ToolResult("c1", (TextBlock("3"),)),)),)
+    assert (given.thread.id, given.run_id) == ("t", "r")
+    assert given.sent.messages == (Message("b", "tool", (ToolResult("c1", (TextBlock("3"),)),)),)
 
 
 def test_only_three_members_are_needed() -> None:
-    assert parse(user()) == AgentInput("t", "r", (Message("u", "user", (TextBlock("Hi"),)),))
+    assert parse(user()) == agent_input("t", "r", (Message("u", "user", (TextBlock("Hi"),)),))
 
 
 def test_null_is_the_same_as_absent() -> None:
@@ -85,24 +87,24 @@ def test_what_the_application_sends_along_is_taken() -> None:
         forwardedProps={"x": {"y": None}},
         parentRunId="p",
     )
-    assert given.state == {"a": [None, 1.5]}
-    assert given.tools == (ToolSpec("show", "Shows.", {"type": "object"}, {"k": 1}),)
-    assert given.context == (ContextEntry("page", "home"),)
-    assert given.forwarded == {"x": {"y": None}}
+    assert given.application.state == {"a": [None, 1.5]}
+    assert given.application.tools == (ToolSpec("show", "Shows.", {"type": "object"}, {"k": 1}),)
+    assert given.application.context == (ContextEntry("page", "home"),)
+    assert given.application.forwarded == {"x": {"y": None}}
     assert given.parent_run_id == "p"
 
 
 @pytest.mark.parametrize("state", [[1], "text", 0, False, {}])
 def test_any_state_is_passed_as_it_is(state: object) -> None:
-    assert parse(state=state).state == state
+    assert parse(state=state).application.state == state
 
 
 def test_a_state_of_null_is_none_at_all() -> None:
-    assert parse(state=None).state is ABSENT
+    assert parse(state=None).application.state is ABSENT
 
 
 def test_there_may_be_no_messages() -> None:
-    assert parse().messages == ()
+    assert parse().sent.messages == ()
 
 
 @pytest.mark.parametrize("bad", [b"", b"{", b"\xef\xbb\xbf{}", b'{"threadId":"\xff"}', b"NaN", b"[" * 100_000])
@@ -175,7 +177,7 @@ def test_unknown_members_are_left_out_with_one_warning(caplog: pytest.LogCapture
             {"id": "a", "role": "assistant", "content": "b", "snake_case": 1},
             extra=1,
         )
-    assert [message.text for message in given.messages] == ["Hi", "x", "b"]
+    assert [message.text for message in given.sent.messages] == ["Hi", "x", "b"]
     [record] = caplog.records
     assert vars(record)["left_out"] == {
         "member 'extra' of input": 1,
@@ -259,7 +261,7 @@ def test_a_legacy_peer_that_sends_media_parts_knows_them() -> None:
     ],
 )
 def test_messages_of_every_role_are_taken(sent: dict[str, Any], message: Message) -> None:
-    assert parse(sent).messages == (message,)
+    assert parse(sent).sent.messages == (message,)
 
 
 @pytest.mark.parametrize("content", [DROP, None, ""])
@@ -273,13 +275,13 @@ def test_an_assistant_message_may_be_calls_alone(content: object) -> None:
     }
     plain = {"id": "d", "type": "function", "function": {"name": "add", "arguments": ""}}
     sent = {"id": "a", "role": "assistant", "toolCalls": [call, plain], "content": content}
-    [message] = parse({name: value for name, value in sent.items() if value is not DROP}).messages
+    [message] = parse({name: value for name, value in sent.items() if value is not DROP}).sent.messages
     assert message.content == (ToolCall("c", "add", "{not json"), ToolCall("d", "add", ""))
 
 
 def test_the_call_comes_behind_the_words() -> None:
     call = {"id": "c", "function": {"name": "add", "arguments": "{}"}}
-    [message] = parse({"id": "a", "role": "assistant", "content": "Let me see.", "toolCalls": [call]}).messages
+    [message] = parse({"id": "a", "role": "assistant", "content": "Let me see.", "toolCalls": [call]}).sent.messages
     assert message.content == (TextBlock("Let me see."), ToolCall("c", "add", "{}"))
 
 
@@ -293,12 +295,12 @@ def test_the_call_comes_behind_the_words() -> None:
     ],
 )
 def test_a_failed_tool_says_why_in_its_last_text(content: object, error: str, blocks: tuple[str, ...]) -> None:
-    [message] = parse({"id": "t", "role": "tool", "toolCallId": "c", "content": content, "error": error}).messages
+    [message] = parse({"id": "t", "role": "tool", "toolCallId": "c", "content": content, "error": error}).sent.messages
     assert message.tool_result == ToolResult("c", tuple(TextBlock(text) for text in blocks), is_error=True)
 
 
 def test_an_empty_error_is_none() -> None:
-    [message] = parse({"id": "t", "role": "tool", "toolCallId": "c", "content": "3", "error": ""}).messages
+    [message] = parse({"id": "t", "role": "tool", "toolCallId": "c", "content": "3", "error": ""}).sent.messages
     assert message.tool_result == ToolResult("c", (TextBlock("3"),))
 
 
@@ -312,25 +314,23 @@ def test_a_message_without_an_id_gets_one() -> None:
         {"role": "system", "content": "d", "id": None},
         {"role": "system", "content": "d", "id": ""},
     )
-    minted = [message.id for message in given.messages if message.id != "u"]
+    minted = [message.id for message in given.sent.messages if message.id != "u"]
     assert len(set(minted)) == 6
-    assert given.minted_ids == frozenset(minted)
-    assert [len(message.tool_calls) for message in given.messages] == [0, 1, 0, 0, 0, 0, 0]
-    assert [message.tool_result is not None and message.tool_result.is_error for message in given.messages[2:4]] == [
-        False,
-        True,
-    ]
+    assert given.sent.minted_ids == frozenset(minted)
+    assert [len(message.tool_calls) for message in given.sent.messages] == [0, 1, 0, 0, 0, 0, 0]
+    results = [message.tool_result for message in given.sent.messages[2:4]]
+    assert [result is not None and result.is_error for result in results] == [False, True]
 
 
 @pytest.mark.parametrize("sent", [user("42", toolCallId="c"), {"role": "user", "content": "42", "toolCallId": "c"}])
 def test_a_user_message_that_names_a_call_is_its_result(sent: dict[str, Any]) -> None:
-    [message] = parse(sent).messages
+    [message] = parse(sent).sent.messages
     assert message.role == "tool"
     assert message.tool_result == ToolResult("c", (TextBlock("42"),))
 
 
 def test_a_user_message_that_names_no_call_is_the_users() -> None:
-    assert parse(user(toolCallId=None)).messages == parse(user()).messages
+    assert parse(user(toolCallId=None)).sent.messages == parse(user()).sent.messages
 
 
 def test_unknown_roles_and_activities_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
@@ -343,7 +343,7 @@ def test_unknown_roles_and_activities_are_left_out(caplog: pytest.LogCaptureFixt
 
 def test_a_later_message_of_the_same_id_takes_the_place_of_the_first() -> None:
     given = parse(user("a"), {"id": "b", "role": "assistant", "content": "b"}, user("c"))
-    assert [message.text for message in given.messages] == ["c", "b"]
+    assert [message.text for message in given.sent.messages] == ["c", "b"]
 
 
 def test_a_message_of_the_same_id_that_is_something_else_gets_an_id_of_its_own() -> None:
@@ -356,16 +356,16 @@ def test_a_message_of_the_same_id_that_is_something_else_gets_an_id_of_its_own()
         {"id": "t", "role": "tool", "toolCallId": "d", "content": "2"},
         {"id": "t", "role": "tool", "toolCallId": "c", "content": "3"},
     )
-    assert [message.role for message in given.messages] == ["assistant", "tool", "tool", "tool"]
-    results = [message.tool_result for message in given.messages[1:]]
+    assert [message.role for message in given.sent.messages] == ["assistant", "tool", "tool", "tool"]
+    results = [message.tool_result for message in given.sent.messages[1:]]
     assert [(result.call_id, result.content) for result in results if result] == [
         ("c", (TextBlock("1"),)),
         ("c", (TextBlock("3"),)),
         ("d", (TextBlock("2"),)),
     ]
-    ids = [message.id for message in given.messages]
+    ids = [message.id for message in given.sent.messages]
     assert (ids[0], ids[2]) == ("c", "t")
-    assert given.minted_ids == {ids[1], ids[3]}
+    assert given.sent.minted_ids == {ids[1], ids[3]}
 
 
 @pytest.mark.parametrize(

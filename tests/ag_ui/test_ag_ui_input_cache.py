@@ -46,9 +46,9 @@ def outcome(parse: Any, content: bytes) -> object:
         given, profile = parse(content)
     except InvalidRequestError as error:
         return error.code, error.message, error.problems
-    minted = given.minted_ids
-    rows = [(None if m.id in minted else m.id, m.role, m.content, m.name, m.metadata) for m in given.messages]
-    return rows, len(minted), profile, given.thread_id, given.run_id, given.tools, given.state, given.forwarded
+    minted = given.sent.minted_ids
+    rows = [(None if m.id in minted else m.id, m.role, m.content, m.name, m.metadata) for m in given.sent.messages]
+    return rows, len(minted), profile, given.thread.id, given.run_id, given.application
 
 
 def expect_the_same(known: InputCache, content: bytes, owner: str = "o") -> None:
@@ -62,19 +62,19 @@ def parsed(known: InputCache, owner: str, content: bytes) -> tuple[AgentInput, P
 
 def is_known(known: InputCache, content: bytes, owner: str = "o") -> bool:
     """Whether the messages of this input are those that were read before, and not read again."""
-    return parsed(known, owner, content)[0].history_cache is not None
+    return parsed(known, owner, content)[0].sent.history_cache is not None
 
 
 def test_what_came_before_is_the_very_same_and_what_is_new_is_read() -> None:
     known, history = InputCache(), long()
     first, _ = parsed(known, "o", body(history))
-    assert first.history_cache is None
+    assert first.sent.history_cache is None
     for round_number in range(300):  # more pieces than are kept apart
         history += [{"id": f"a{round_number}", "role": "assistant", "content": "said"}, user(1000 + round_number)]
         second, _ = parsed(known, "o", body(history))
         assert second == parse_run_input(body(history))[0]
-        assert second.history_cache is not None
-        assert all(one is other for one, other in zip(first.messages, second.messages, strict=False))
+        assert second.sent.history_cache is not None
+        assert all(one is other for one, other in zip(first.sent.messages, second.sent.messages, strict=False))
         first = second
 
 
@@ -85,7 +85,7 @@ def test_an_edit_leaves_what_stands_before_it_known(place: int) -> None:
     history[place] = user(place, "edited")
     after, _ = parsed(known, "o", body(history))
     assert after == parse_run_input(body(history))[0]
-    kept = sum(one is other for one, other in zip(before.messages, after.messages, strict=True))
+    kept = sum(one is other for one, other in zip(before.sent.messages, after.sent.messages, strict=True))
     assert place - 64 <= kept <= place
 
 
@@ -113,7 +113,7 @@ def test_where_the_thread_is_named_elsewhere_first_the_input_is_read_whole() -> 
     known, content = InputCache(), body(long())
     parsed(known, "o", content)
     other = content.replace(b'{"threadId":"thread-1"', b'{"state":{"threadId":"thread-1"},"threadId":"thread-2"')
-    assert parsed(known, "o", other)[0].thread_id == "thread-2"
+    assert parsed(known, "o", other)[0].thread.id == "thread-2"
     assert not is_known(known, other)
 
 

@@ -186,23 +186,23 @@ def test_what_the_package_takes_means_the_same_here(data: dict[str, Any], share:
     theirs = RunAgentInput.model_validate_json(body)
     ours, profile = parse_run_input(body)
 
-    assert (ours.thread_id, ours.run_id, ours.parent_run_id) == (theirs.thread_id, theirs.run_id, theirs.parent_run_id)
-    assert (None if ours.state is ABSENT else ours.state) == theirs.state
-    assert ours.forwarded == theirs.forwarded_props
-    assert [(tool.name, tool.description, tool.metadata) for tool in ours.tools] == [
+    assert (ours.thread.id, ours.run_id, ours.parent_run_id) == (theirs.thread_id, theirs.run_id, theirs.parent_run_id)
+    assert (None if ours.application.state is ABSENT else ours.application.state) == theirs.state
+    assert ours.application.forwarded == theirs.forwarded_props
+    assert [(tool.name, tool.description, tool.metadata) for tool in ours.application.tools] == [
         (tool.name, tool.description, tool.metadata) for tool in theirs.tools or ()
     ]
-    assert [tool.input_schema for tool in ours.tools] == [
+    assert [tool.input_schema for tool in ours.application.tools] == [
         tool.parameters if isinstance(tool.parameters, dict) else {} for tool in theirs.tools or ()
     ]
-    assert [(entry.description, entry.value) for entry in ours.context] == [
+    assert [(entry.description, entry.value) for entry in ours.application.context] == [
         (entry.description, entry.value) for entry in theirs.context or ()
     ]
     assert [(answer.interrupt_id, answer.status, answer.payload) for answer in ours.answers] == [
         (entry.interrupt_id, entry.status, entry.payload if entry.status == "resolved" else None)
         for entry in theirs.resume or ()
     ]
-    assert ag_ui_messages(ours.messages) == [
+    assert ag_ui_messages(ours.sent.messages) == [
         meaning(item.model_dump(mode="json", by_alias=True)) for item in theirs.messages
     ]
     assert profile.is_full is (data.get("protocolVersion") not in (None, "0.9"))
@@ -233,6 +233,6 @@ def test_a_field_of_the_wrong_type_is_refused_by_both_and_here_by_its_name(
 def test_what_is_sent_back_as_it_was_shown_means_the_same(data: dict[str, Any]) -> None:
     ours, _ = parse_run_input(json.dumps(data).encode())
     for profile in PeerProfile:
-        shown = ag_ui_messages(ours.messages, profile)
+        shown = ag_ui_messages(ours.sent.messages, profile)
         again, _ = parse_run_input(json.dumps({**data, "messages": shown}).encode())
-        assert ag_ui_messages(again.messages, profile) == shown
+        assert ag_ui_messages(again.sent.messages, profile) == shown

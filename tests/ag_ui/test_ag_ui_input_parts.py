@@ -88,7 +88,8 @@ URL = {"type": "url", "value": "https://x.test/a"}
     ],
 )
 def test_parts_become_blocks_in_questions_and_in_results(part: dict[str, Any], block: ContentBlock) -> None:
-    asked, answered = parse(user([part]), {"id": "t", "role": "tool", "toolCallId": "c", "content": [part]}).messages
+    sent = user([part]), {"id": "t", "role": "tool", "toolCallId": "c", "content": [part]}
+    asked, answered = parse(*sent).sent.messages
     assert asked.content == (block,)
     assert answered.tool_result == ToolResult("c", (block,))
 
@@ -103,7 +104,7 @@ def test_unknown_parts_and_sources_are_left_out_and_the_rest_is_served(caplog: p
                     {"type": "image", "source": {"type": "telepathy", "value": 5}},
                 ]
             )
-        ).messages
+        ).sent.messages
     assert message.content == (TextBlock("x"),)
     [record] = caplog.records
     assert len(vars(record)["left_out"]) == 2
@@ -115,12 +116,12 @@ def test_unknown_parts_and_sources_are_left_out_and_the_rest_is_served(caplog: p
 @pytest.mark.parametrize("parameters", [DROP, None, {}, True, "x", []])
 def test_a_tool_without_a_usable_schema_takes_no_arguments(parameters: object) -> None:
     tool = {"name": "t", "description": "", "parameters": parameters}
-    [spec] = parse(tools=[{name: value for name, value in tool.items() if value is not DROP}]).tools
+    [spec] = parse(tools=[{name: value for name, value in tool.items() if value is not DROP}]).application.tools
     assert spec == ToolSpec("t", "", {})
 
 
 def test_a_tool_that_is_declared_again_counts_as_it_was_last() -> None:
-    [spec] = parse(tools=[{"name": "t", "description": "old"}, {"name": "t", "description": "new"}]).tools
+    [spec] = parse(tools=[{"name": "t", "description": "old"}, {"name": "t", "description": "new"}]).application.tools
     assert spec.description == "new"
 
 
@@ -170,12 +171,12 @@ def test_a_malformed_answer_is_refused(entry: dict[str, Any], pointer: str) -> N
 
 @pytest.mark.parametrize("props", [DROP, None, {}, "billing", ["conversation_id"], {"conversationId": "x"}])
 def test_who_names_no_conversation_is_in_the_default_one(props: object) -> None:
-    assert parse(forwardedProps=props).conversation_id == "default"
+    assert parse(forwardedProps=props).thread.conversation_id == "default"
 
 
 @pytest.mark.parametrize("name", ["billing", "default", "x" * 256, "Rückfragen 1"])
 def test_an_application_names_the_conversation(name: str) -> None:
-    assert parse(forwardedProps={"conversation_id": name, "other": 1}).conversation_id == name
+    assert parse(forwardedProps={"conversation_id": name, "other": 1}).thread.conversation_id == name
 
 
 @pytest.mark.parametrize("name", ["", "x" * 257, "a\nb", 7, None, ["x"], {"a": 1}])

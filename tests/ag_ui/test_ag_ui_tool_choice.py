@@ -23,7 +23,7 @@ def named(name: object) -> object:
 
 
 def test_a_client_says_which_of_its_tools_has_to_be_called() -> None:
-    assert parse(named("copilotkitSuggest")).forced_tool == "copilotkitSuggest"
+    assert parse(named("copilotkitSuggest")).terms.forced_tool == "copilotkitSuggest"
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ def test_a_client_says_which_of_its_tools_has_to_be_called() -> None:
     ],
 )
 def test_whatever_else_an_application_sends_there_forces_nothing(forwarded: object) -> None:
-    assert parse(forwarded).forced_tool is None
+    assert parse(forwarded).terms.forced_tool is None
 
 
 def test_a_tool_that_the_client_does_not_have_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert parse(named("refund")).forced_tool is None
+        assert parse(named("refund")).terms.forced_tool is None
     assert caplog.records[0].left_out == {"toolChoice 'refund', which is none of the client's tools": 1}  # type: ignore[attr-defined]

@@ -34,6 +34,7 @@ from gateway.openai.chat_request import chat_request
 from gateway.runs.endings import input_digest, without_claims
 from gateway.store import Thread
 from gateway.tool import Tool
+from tests.agent_inputs import agent_input
 from tests.word_samples import REPEATABLE
 
 DIALECT = dialect_of("https://api.deepseek.com/v1")
@@ -133,7 +134,7 @@ def _renamed(message: Message, stamp: int, place: int) -> Message:
 
 
 def _input(sent: tuple[Message, ...], known: HistoryCache | None) -> AgentInput:
-    return AgentInput("t", "r", sent, answers=(InterruptAnswer("i", "resolved", approved=True),), history_cache=known)
+    return agent_input("t", "r", sent, answers=(InterruptAnswer("i", "resolved", approved=True),), history_cache=known)
 
 
 def _equal_requests(view: Sequence[Message], known: HistoryCache, messages: tuple[Message, ...]) -> None:

@@ -101,7 +101,7 @@ class Server:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given, profile = parse_run_input(await Request(scope, receive).body())
         self.inputs.append((given, profile))
-        frames = Once(self.answer(Renderer(profile, given.thread_id, given.run_id)))
+        frames = Once(self.answer(Renderer(profile, given.thread.id, given.run_id)))
         await EventStreamResponse(frames, self.streams)(scope, receive, send)
 
     def answer(self, renderer: Renderer) -> bytes:
@@ -202,7 +202,7 @@ async def test_what_a_client_sends_back_means_what_it_was_shown(version: ClientV
         await agent.add_message({"id": "t2", "role": "tool", "toolCallId": "c2", "content": "", "error": "no screen"})
         await agent.run(run_id="run2")
     given, profile = server.inputs[1]
-    sent = {message.id: message for message in given.messages}
+    sent = {message.id: message for message in given.sent.messages}
     assert {"r1", "m1", "t1", "t2"} <= sent.keys()
     assert ag_ui_messages((sent["m1"],), profile)[0]["content"] == "I will look 👀."
     assert sent["m1"].tool_calls == (ToolCall("c1", "look", '{"where":"here"}'), ToolCall("c2", "show", "{}"))

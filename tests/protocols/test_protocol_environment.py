@@ -9,12 +9,13 @@ from pydantic import BaseModel
 
 from gateway.access.callers import Caller
 from gateway.access.limits import KeyLimits, Meter
-from gateway.agent import AgentInput, InterruptAnswer
+from gateway.agent import InterruptAnswer
 from gateway.errors import ForbiddenError, NotFoundError, TooLargeError, TooManyRequestsError
 from gateway.messages import Message, TextBlock
 from gateway.protocol import ProtocolEnvironment
 from gateway.sse import OpenStreams
 from gateway.store import ThreadChange
+from tests.agent_inputs import agent_input
 from tests.runner_scene import HANGS, SAYS_HELLO, Scene, agent_of, question, read, runner_scene
 
 STAFF = Caller("staff", "staff", may_approve=True)
@@ -88,7 +89,7 @@ async def test_a_visitor_never_speaks_in_the_operator_s_voice() -> None:
         environment = environment_of(scene)
         messages = (Message("s", "system", (TextBlock("Obey."),)), Message("u", "user", (TextBlock("hi"),)))
         for caller, kept in ((VISITOR, ["u"]), (STAFF, ["s", "u"])):
-            viewer = await environment.start(caller, "a", AgentInput("t", "r", messages))
+            viewer = await environment.start(caller, "a", agent_input("t", "r", messages))
             await read(viewer)
             page = await environment.messages(caller, "t", limit=10)
             assert [message.id for message in page.items if message.id in ("s", "u")] == kept

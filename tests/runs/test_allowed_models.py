@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from gateway.events import Event, ModelCallStarted
 from gateway.options.run_options import RunOptions
 from gateway.settings import Flags, check_settings
 from gateway.turns.resumption import kept_input, restored_input
+from tests.agent_inputs import changed
 from tests.collected_spans import CollectedSpans, told
 from tests.openai_chat_server import chat_server, completion, error
 from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, write_configuration
@@ -29,7 +29,7 @@ def model_at(endpoint: str, **more: Any) -> dict[str, Any]:
 
 async def ask(gateway: LocalGateway, model: str, run_id: str) -> list[Event]:
     """A run that asks for that model; all of its events."""
-    given = replace(text_input("hi", thread_id=run_id, run_id=run_id), options=RunOptions(model=model))
+    given = changed(text_input("hi", thread_id=run_id, run_id=run_id), options=RunOptions(model=model))
     viewer = await gateway.application.runner.start("local", "a", given)
     async with asyncio.timeout(DEADLINE_SECONDS):
         return [event async for batch in viewer for event in batch.events]
@@ -78,12 +78,12 @@ async def test_behind_an_allowed_model_come_the_agents_fallbacks(tmp_path: Path)
 
 
 def test_a_run_that_another_process_goes_on_with_has_its_model() -> None:
-    given = replace(text_input("hi", thread_id="t", run_id="r"), options=RunOptions(model="large"))
+    given = changed(text_input("hi", thread_id="t", run_id="r"), options=RunOptions(model="large"))
     kept = kept_input(given)
-    assert restored_input(kept, "t", "r").options == given.options
+    assert restored_input(kept, "t", "r").terms.options == given.terms.options
     options: Any = kept["wishes"]
     del options["model"]  # as an earlier version kept it
-    assert restored_input(kept, "t", "r").options == RunOptions()
+    assert restored_input(kept, "t", "r").terms.options == RunOptions()
 
 
 def test_a_model_that_can_never_work_is_named_before_anybody_asks(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from gateway.agent import AgentInput, ThreadPoint
+from gateway.agent import AgentInput, InputThread, ThreadPoint
 from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreError, TooLargeError
 from gateway.frozen import replace
 from gateway.messages import Message
 from gateway.runs.limits import RunLimits
 from gateway.store import LEAST_LIFE_SECONDS, Thread
+from tests.agent_inputs import agent_input, changed
 from tests.loop_runs import user
 from tests.runner_scene import HANGS, OWNER, Scene, agent_of, question, read, runner_scene
 
@@ -82,7 +83,7 @@ async def test_a_version_that_is_not_current_any_more_is_gone_on_from_too() -> N
         points = await talked(scene, "one", "two")
         thread = await thread_of(scene, "t")
         edited = (*thread.messages[:2], user("three", "u3"))
-        await read(await scene.start("a", AgentInput("t", "r3", edited, history="replace")))
+        await read(await scene.start("a", agent_input("t", "r3", edited, history="replace")))
         assert (await thread_of(scene, "t")).version == 2
         await read(await scene.start("a", onward(points[1])))
         assert texts((await thread_of(scene, "fork")).messages)[:4] == ["one", "I heard: one", "two", "I heard: two"]
@@ -102,7 +103,7 @@ async def test_what_the_thread_showed_when_the_run_ended_counts_though_it_hides_
         await talked(scene, "one", "two")
         for number in (3, 4):  # a client that sends the latest exchange alone
             sent = (*(await thread_of(scene, "t")).messages[-2:], user(f"more {number}", f"u{number}"))
-            await read(await scene.start("a", AgentInput("t", f"r{number}", sent, history="replace")))
+            await read(await scene.start("a", agent_input("t", f"r{number}", sent, history="replace")))
             await scene.until_idle()
             await scene.clock.advance(1)
         point = (await scene.runner.run(OWNER, run_id)).end
@@ -180,13 +181,11 @@ async def test_what_it_goes_on_from_is_not_new_to_the_limits() -> None:
         before = (await thread_of(scene, "t")).messages
         limits = RunLimits(max_input_bytes=1000)
         sent = (*before, user("y" * 600, "u2"))
-        given = replace(onward(points[0]), messages=sent, history="replace")
+        given = changed(onward(points[0]), messages=sent, history="replace")
         (await scene.runner.start(OWNER, "a", given, limits=limits)).close()
         await scene.until_idle()
         with pytest.raises(TooLargeError):
-            await scene.runner.start(
-                OWNER, "a", replace(given, run_id="f2", thread_id="n", begins_from=None), limits=limits
-            )
+            await scene.runner.start(OWNER, "a", changed(given, run_id="f2", thread=InputThread("n")), limits=limits)
 
 
 async def test_a_thread_that_is_there_already_is_not_begun_again() -> None:

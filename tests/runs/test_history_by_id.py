@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.frozen import replace
 from gateway.messages import Message, TextBlock
+from tests.agent_inputs import changed
 from tests.runner_scene import OWNER, Scene, agent_of, question, read, runner_scene
 
 ECHO = [[{"text": "You said {{user}}."}]]
@@ -15,7 +16,7 @@ def said(message_id: str, text: str) -> Message:
 
 
 async def send(scene: Scene, run_id: str, *messages: Message) -> None:
-    await read(await scene.start("a", replace(question(run_id=run_id), messages=messages)))
+    await read(await scene.start("a", changed(question(run_id=run_id), messages=messages)))
 
 
 async def texts(scene: Scene) -> list[str]:

@@ -25,6 +25,7 @@ from gateway.messages import (
     UrlSource,
 )
 from gateway.runs.limits import RunLimits, check_input, check_stored
+from tests.agent_inputs import agent_input
 
 MOST = RunLimits(max_message_bytes=100, max_input_bytes=250)
 LONG = "x" * 101
@@ -42,7 +43,7 @@ def result(id: str, text: str, **more: Any) -> Message:
 
 
 def given(*messages: Message, **more: Any) -> AgentInput:
-    return AgentInput("t", "r", messages, **{"names": NAMES, **more})
+    return agent_input("t", "r", messages, **{"names": NAMES, **more})
 
 
 def refusal(

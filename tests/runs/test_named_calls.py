@@ -22,6 +22,7 @@ from gateway.events import (
 from gateway.loop import ResumedRun
 from gateway.loops.react import ReactLoop
 from gateway.messages import Message, TextBlock, ToolCall, ToolResult
+from tests.agent_inputs import changed
 from tests.loop_runs import LoopRun, adder, user
 from tests.runner_scene import agent_of, end_of, question, read, runner_scene
 
@@ -29,7 +30,7 @@ ADD: dict[str, Any] = {"tool": "add", "arguments": {"a": 1, "b": 2}}
 
 
 def named(run: LoopRun) -> LoopRun:
-    run.context = replace(run.context, input=replace(run.context.input, names_calls=True))
+    run.context = replace(run.context, input=changed(run.context.input, names_calls=True))
     return run
 
 
@@ -99,7 +100,7 @@ async def test_a_run_that_goes_on_after_an_approval_names_its_own_calls_after_it
         answers = tuple(
             InterruptAnswer(interrupt.id, "resolved", approved=True) for interrupt in end.outcome.interrupts
         )
-        given = replace(question(names_calls=True, run_id="r2"), messages=(), answers=answers)
+        given = changed(question(names_calls=True, run_id="r2"), messages=(), answers=answers)
         second = await read(await scene.start("a", given))
         ids = [event.call_id for event in (*first, *second) if isinstance(event, ToolCallStarted)]
         assert ids == ["call_r1_0", "call_r2_0"]

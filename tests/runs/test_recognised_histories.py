@@ -15,6 +15,7 @@ from gateway.history.merging import merge_history, merge_recognised
 from gateway.messages import Message, Opaque, ReasoningBlock, Role, TextBlock, ToolCall, ToolResult, new_message_id
 from gateway.runs.limits import RunLimits
 from gateway.store import Thread
+from tests.agent_inputs import agent_input
 from tests.loop_runs import adder
 from tests.runner_scene import HANGS, OWNER, Scene, agent_of, read, runner_scene
 
@@ -54,7 +55,7 @@ class Client:
     def request(self, run_id: str, **more: Any) -> AgentInput:
         sent = tuple(Message(new_message_id(), role, (TextBlock(words),)) for role, words in self.said)
         minted = frozenset(message.id for message in sent)
-        return AgentInput("t", run_id, sent, history="replace", minted_ids=minted, recognition=by_words, **more)
+        return agent_input("t", run_id, sent, history="replace", minted_ids=minted, recognition=by_words, **more)
 
     async def ask(self, words: str, run_id: str, **more: Any) -> Thread:
         self.said.append(("user", words))
@@ -177,7 +178,7 @@ async def test_a_recognition_may_refuse_a_request_before_anything_of_it_is_kept(
         raise InvalidRequestError("there is no such call", code="unknown_call")
 
     async with runner_scene(agent_of("a", ECHO)) as scene:
-        given = AgentInput("t", "r", (Message("m", "user", (TextBlock("hi"),)),), recognition=refuses)
+        given = agent_input("t", "r", (Message("m", "user", (TextBlock("hi"),)),), recognition=refuses)
         with pytest.raises(InvalidRequestError):
             await scene.start("a", given)
         assert await scene.store.load_thread(OWNER, "t") is None

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from gateway.agent import AgentInput, InterruptAnswer
+from gateway.agent import InterruptAnswer
 from gateway.errors import NotFoundError
 from gateway.events import Interrupted, RunFinished, TextDelta
 from gateway.frozen import replace
 from gateway.messages import Message, TextBlock, ToolResult, ToolSpec
 from gateway.runs.thread_points import RunMessages, message_runs
+from tests.agent_inputs import agent_input
 from tests.loop_runs import adder, user
 from tests.runner_scene import HANGS, OWNER, Scene, agent_of, end_of, question, read, read_until, runner_scene
 from tests.waiting import until
@@ -85,7 +86,7 @@ async def test_a_clients_result_is_what_the_next_run_was_given() -> None:
         await ask(scene, "r1", tools=(pick,))
         result = Message("o", "tool", (ToolResult("c1", (TextBlock("red"),)),))
         await scene.clock.advance(1)
-        await read(await scene.start("a", AgentInput("t", "r2", (result,), tools=(pick,), history="append")))
+        await read(await scene.start("a", agent_input("t", "r2", (result,), tools=(pick,), history="append")))
         await scene.until_idle()
         found = await of(scene, "r2")
         assert (found.given, said(found.produced)) == ((result,), ["done"])
@@ -98,7 +99,7 @@ async def test_an_edit_changes_nothing_of_the_runs_before_it() -> None:
         before, whole = await of(scene, "r2"), await thread_messages(scene)
         edited = (*whole[:2], user("instead", "u3"))
         await scene.clock.advance(1)
-        await read(await scene.start("a", AgentInput("t", "r3", edited, history="replace")))
+        await read(await scene.start("a", agent_input("t", "r3", edited, history="replace")))
         await scene.until_idle()
         assert await of(scene, "r2") == before
         third = await of(scene, "r3")
@@ -127,7 +128,7 @@ async def test_each_message_of_a_thread_says_which_run_brought_it() -> None:
             await ask(scene, f"r{number}")
         point = (await scene.runner.run(OWNER, "r2")).end
         await ask(scene, "f1", thread_id="fork", begins_from=point)
-        await scene.runner.writes.append(OWNER, AgentInput("t", "", (user("without a run", "u9"),)))
+        await scene.runner.writes.append(OWNER, agent_input("t", "", (user("without a run", "u9"),)))
         by_run = [f"r{number}" for number in (1, 1, 2, 2, 3, 3)]
         assert await message_runs(scene.store, OWNER, "t") == [*by_run, None]
         assert await message_runs(scene.store, OWNER, "fork") == [None] * 4 + ["f1"] * 2
@@ -140,7 +141,7 @@ async def test_what_the_thread_hid_from_a_run_was_not_before_it() -> None:
         await ask(scene, "r2")
         for number in (3, 4):  # a client that sends the latest exchange alone
             sent = (*(await thread_messages(scene))[-2:], user(f"question r{number}", f"u{number}"))
-            await read(await scene.start("a", AgentInput("t", f"r{number}", sent, history="replace")))
+            await read(await scene.start("a", agent_input("t", f"r{number}", sent, history="replace")))
             await scene.until_idle()
             await scene.clock.advance(1)
         third, fourth = await of(scene, "r3"), await of(scene, "r4")
@@ -235,7 +236,7 @@ async def test_a_version_that_was_deleted_is_not_there() -> None:
         await ask(scene, "r1")
         await ask(scene, "r2")
         edited = ((await thread_messages(scene))[0], user("instead", "u3"))
-        await read(await scene.start("a", AgentInput("t", "r3", edited, history="replace")))
+        await read(await scene.start("a", agent_input("t", "r3", edited, history="replace")))
         await scene.until_idle()
         await scene.runner.versions.delete(OWNER, "t", 1)
         with pytest.raises(NotFoundError) as caught:

@@ -24,6 +24,7 @@ from gateway.options.run_options import (
 )
 from gateway.runs.run_terms import check_options, terms_of, with_choice
 from gateway.tool import SingleTool
+from tests.agent_inputs import agent_input, changed
 from tests.loop_runs import tool_giving
 
 EVERYTHING = AnswerOptions(
@@ -67,7 +68,7 @@ def agent(
 
 
 def asking(options: RunOptions | None, *tools: ToolSpec, **more: Any) -> AgentInput:
-    return AgentInput("t", "r", (), tools, options=options, **more)
+    return agent_input(tools=tools, options=options, **more)
 
 
 def test_without_options_a_run_goes_by_the_agents_own_definition() -> None:
@@ -217,10 +218,10 @@ def test_a_fallback_that_cannot_answer_so_is_not_asked() -> None:
 def test_a_tool_choice_concerns_the_requests_own_tools() -> None:
     named = asking(RunOptions(tool_choice=OneTool("show")), SHOW)
     assert with_choice(terms_of(agent(), named), named) == (named, OneTool("show"))
-    taken = dataclasses.replace(named, tools=())  # a backend tool has the name
+    taken = changed(named, tools=())  # a backend tool has the name
     assert with_choice(terms_of(agent(), named), taken) == (taken, "auto")
     none = asking(RunOptions(tool_choice="none"), SHOW)
-    assert with_choice(terms_of(agent(), none), none) == (dataclasses.replace(none, tools=()), "auto")
+    assert with_choice(terms_of(agent(), none), none) == (changed(none, tools=()), "auto")
 
 
 def test_what_an_application_forces_by_ag_ui_is_forced_as_before() -> None:

@@ -11,9 +11,9 @@ from gateway.access.callers import LOCAL_OWNER
 from gateway.agent import AgentInput, Budgets, InterruptAnswer
 from gateway.errors import NotFoundError
 from gateway.events import Interrupted, RunFinished, TextDelta
-from gateway.frozen import replace
 from gateway.messages import Message, TextBlock, ToolResult, ToolSpec
 from gateway.store import RunRecord, RunStatus, Thread, ThreadChange
+from tests.agent_inputs import changed
 from tests.loop_runs import adder
 from tests.movable_clock import MovableClock
 from tests.responses_events import message_item
@@ -137,7 +137,7 @@ async def test_once_the_clients_tool_has_answered_an_hour_counts_again() -> None
         await ask(scene, without_memory(tools=(PICK,)))
         await scene.clock.advance(2 * HOUR)
         result = Message("o", "tool", (ToolResult("c1", (TextBlock("red"),)),))
-        await ask(scene, replace(without_memory(run_id="r2", tools=(PICK,)), messages=(result,)))
+        await ask(scene, changed(without_memory(run_id="r2", tools=(PICK,)), messages=(result,)))
         await lives(scene, HOUR)
 
 
@@ -151,7 +151,7 @@ async def test_one_that_waits_for_a_person_lives_a_day_until_the_person_has_answ
             outcome = events[-1].outcome if isinstance(events[-1], RunFinished) else None
             assert isinstance(outcome, Interrupted)
             answers = tuple(InterruptAnswer(each.id, "resolved", approved=True) for each in outcome.interrupts)
-            await ask(scene, replace(without_memory(run_id="r2", answers=answers), messages=()))
+            await ask(scene, changed(without_memory(run_id="r2", answers=answers), messages=()))
             await lives(scene, HOUR)
         else:
             await lives(scene, DAY - 2 * HOUR)
@@ -257,9 +257,7 @@ async def test_a_gateway_looks_for_them_once_a_minute_and_when_it_starts(tmp_pat
     async def one_more(gateway: Any, name: str) -> Any:
         application = gateway.application
         await gateway.client.run("a", run_body(thread_id="lasts", run_id=f"run-{name}"))
-        await read(
-            await application.runner.start(LOCAL_OWNER, "a", replace(without_memory(), thread_id=name, run_id=name))
-        )
+        await read(await application.runner.start(LOCAL_OWNER, "a", without_memory(thread_id=name, run_id=name)))
         return application.store
 
     async with local_gateway(tmp_path, agents, clock=clock) as gateway:

@@ -17,6 +17,7 @@ from gateway.protocol import ProtocolEnvironment
 from gateway.records import encode_events
 from gateway.sse import OpenStreams
 from gateway.store import RunRecord, RunStatus, ThreadChange
+from tests.agent_inputs import changed
 from tests.collected_words import CollectedWords, documented
 from tests.runner_scene import OWNER, SAYS_HELLO, Scene, agent_of, question, read, runner_scene
 
@@ -64,12 +65,12 @@ async def test_threads_of_other_agents_are_in_none() -> None:
 
 async def test_a_request_names_a_collection_in_place_of_the_agents() -> None:
     async with collecting() as (scene, environment):
-        await read(await environment.start(ME, "a", replace(question("One"), collection="c2")))
+        await read(await environment.start(ME, "a", changed(question("One"), collection="c2")))
         assert await collection(environment) == "c2"
         again = question("Two", run_id="r2", history="append")
         with pytest.raises(ConflictError, match="another memory container"):
             await environment.start(ME, "a", again)
-        await read(await environment.start(ME, "a", replace(again, collection="c2")))
+        await read(await environment.start(ME, "a", changed(again, collection="c2")))
         await read(await environment.start(ME, "plain", question("Three", run_id="r3", history="append")))
         assert await collection(environment) == "c2", "a thread stays where it is"
         assert await texts(scene) == ["One", "hello there", "Two", "hello there", "Three", "hello there"]
@@ -82,7 +83,7 @@ async def test_an_edit_and_a_fork_are_found_as_they_are_shown() -> None:
         fork = await environment.fork(ME, "t", "m1")
         assert await collection(environment, fork) == "c3"
         assert await texts(scene, fork) == ["One"]
-        edited = replace(question(), messages=(said("m1", "One"), said("m3", "Three")))
+        edited = changed(question(), messages=(said("m1", "One"), said("m3", "Three")))
         await read(await environment.start(ME, "plain", edited))
         assert await texts(scene) == ["One", "Three", "hello there"]
         await environment.select_version(ME, "t", 1)

@@ -28,6 +28,7 @@ from gateway.runs.limits import MOST_METADATA_BYTES
 from gateway.sse import OpenStreams
 from gateway.store import ThreadChange
 from gateway.tool import ToolContext
+from tests.agent_inputs import changed
 from tests.loop_runs import FunctionTool
 from tests.runner_scene import HANGS, OWNER, SAYS_HELLO, Scene, agent_of, question, read, runner_scene
 from tests.waiting import until
@@ -88,7 +89,7 @@ async def test_what_is_added_is_in_front_of_the_model() -> None:
     async with door(echo) as environment:
         await environment.create_thread(ME, "t")
         await environment.append_messages(ME, "t", [said("m1", "bananas")])
-        empty = replace(question(history="append"), messages=())
+        empty = changed(question(history="append"), messages=())
         await read(await environment.start(ME, "a", empty))
         assert (await environment.messages(ME, "t", limit=5)).items[-1].text == "You said bananas."
 
@@ -173,7 +174,7 @@ async def test_the_result_of_a_frontend_tool_may_be_added() -> None:
     async with door(agent_of("a", ASKS)) as environment:
         await read(await environment.start(ME, "a", question(tools=(ToolSpec("where", "Where is it?", {}),))))
         await environment.append_messages(ME, "t", [await answer(environment)])
-        empty = replace(question(run_id="r2", history="append"), messages=())
+        empty = changed(question(run_id="r2", history="append"), messages=())
         await read(await environment.start(ME, "a", empty))
         assert (await environment.messages(ME, "t", limit=5)).items[-1].text == "It is there."
 

@@ -26,6 +26,7 @@ from gateway.protocol.input_cache import known_and_new
 from gateway.runs.endings import input_digest
 from gateway.store import RunRecord, RunStatus, Thread
 from gateway.tool import ToolContext
+from tests.agent_inputs import agent_input, changed
 from tests.collected_words import CollectedWords, documented
 from tests.loop_runs import FunctionTool
 from tests.runner_scene import (
@@ -98,7 +99,7 @@ async def test_of_a_whole_history_only_the_users_new_messages_wait() -> None:
         sent = [user("first", "user-first"), answer, told, Message("rules", "system", (TextBlock("be kind"),))]
         for text in ("second", "third"):
             sent.append(user(text))
-            await scene.start("a", replace(question(run_id=text), messages=tuple(sent)))
+            await scene.start("a", changed(question(run_id=text), messages=tuple(sent)))
         assert await waiting(scene) == {"second": ["second"], "third": ["third"]}
 
 
@@ -108,8 +109,8 @@ async def test_answers_and_results_do_not_wait_in_the_store() -> None:
         result = Message("r1", "tool", (ToolResult("c1", (TextBlock("refunded"),)),))
         yes = InterruptAnswer("i1", "resolved", approved=True)
         given = question("second", run_id="second", answers=(yes,))
-        await scene.start("a", replace(given, messages=(result, *given.messages)))
-        await scene.start("a", replace(given, run_id="third", messages=(result,)))
+        await scene.start("a", changed(given, messages=(result, *given.sent.messages)))
+        await scene.start("a", changed(given, run_id="third", messages=(result,)))
         assert await waiting(scene) == {"second": ["second"], "third": []}
 
 
@@ -121,7 +122,7 @@ async def test_what_a_client_sends_again_without_ids_does_not_wait_twice() -> No
             sent = [replace(each, id=f"{each.id} again") for each in sent]
             sent.append(user(text, f"new-{text}"))
             recognise = partial(known_and_new, beginning=common_beginning)
-            given = replace(question(run_id=text), messages=tuple(sent), recognition=recognise)
+            given = changed(question(run_id=text), messages=tuple(sent), recognition=recognise)
             await scene.start("a", given)
         assert await waiting(scene) == {"second": ["second"], "third": ["third"]}
 
@@ -136,7 +137,7 @@ async def test_behind_a_run_that_has_not_read_its_thread_only_what_is_new_waits(
         begins = asyncio.create_task(scene.start("a", question("first", run_id="first", history="append")))
         await until(box.asked.is_set)
         sent = (user("before", "user-before"), user("second"))
-        await scene.start("a", replace(question(run_id="second"), messages=sent))
+        await scene.start("a", changed(question(run_id="second"), messages=sent))
         assert await waiting(scene) == {"second": ["second"]}
         box.waits.set()
         await begins
@@ -149,7 +150,7 @@ async def behind_a_run_that_begins(*given: AgentInput) -> list[tuple[RunRecord, 
     box = BrokenToolbox()
     box.waits = asyncio.Event()
     async with runner_scene(agent_of("a", SAYS_HELLO, box, on_concurrent_run="enqueue")) as scene:
-        first = replace(question("first", run_id="first"), messages=(user("first", "sent-1"),))
+        first = changed(question("first", run_id="first"), messages=(user("first", "sent-1"),))
         begins = asyncio.create_task(scene.start("a", first))
         await until(box.asked.is_set)
         for each in given:
@@ -163,8 +164,8 @@ async def behind_a_run_that_begins(*given: AgentInput) -> list[tuple[RunRecord, 
 def without_ids(run_id: str, *said: str, **more: object) -> AgentInput:
     """A whole history of a client that has no ids for it."""
     messages = tuple([user(text, f"{run_id}-{number}") for number, text in enumerate(said)])
-    given = replace(question(run_id=run_id), messages=messages, minted_ids=frozenset([m.id for m in messages]))
-    return replace(given, recognition=partial(known_and_new, beginning=common_beginning), **more)  # type: ignore[arg-type]
+    given = changed(question(run_id=run_id), messages=messages, minted_ids=frozenset([m.id for m in messages]))
+    return changed(given, recognition=partial(known_and_new, beginning=common_beginning), **more)
 
 
 async def test_what_waited_with_a_run_that_fails_as_it_begins_stands_in_its_thread() -> None:
@@ -258,7 +259,7 @@ async def test_a_thread_for_who_asks_for_no_memory_stays_hidden_and_expires() ->
 
 
 async def test_a_thread_of_which_nothing_was_stored_begins_as_the_run_would_have_begun_it() -> None:
-    given = replace(question("second", run_id="second"), collection="c1", short_lived=True)
+    given = changed(question("second", run_id="second"), collection="c1", short_lived=True)
     left = await behind_a_run_that_begins(given)
     async with runner_scene(enqueues(), thread_documents=CollectedWords()) as scene:
         for each in left:
@@ -278,7 +279,7 @@ async def test_a_thread_of_which_nothing_was_stored_begins_as_the_fork_that_it_i
     async with runner_scene(enqueues()) as scene:
         await scene.store.create_thread(thread(user("one"), user("two"), thread_id="before"), {})
         point = ThreadPoint("before", 1, 1, "user-one")
-        given = replace(question("second", run_id="second", thread_id="t"), begins_from=point)
+        given = changed(question("second", run_id="second", thread_id="t"), begins_from=point)
         ((waits, said),) = await behind_a_run_that_begins(given)
         await scene.store.queue_run(waits, said)
         if status.ended:
@@ -294,7 +295,7 @@ async def test_a_thread_of_which_nothing_was_stored_begins_as_the_fork_that_it_i
 
 
 async def test_what_a_thread_was_to_begin_from_may_be_gone() -> None:
-    given = replace(question("second", run_id="second"), begins_from=ThreadPoint("before", 1, 1, "user-one"))
+    given = changed(question("second", run_id="second"), begins_from=ThreadPoint("before", 1, 1, "user-one"))
     ((waits, said),) = await behind_a_run_that_begins(given)
     async with runner_scene(enqueues()) as scene:
         await scene.store.queue_run(waits, said)
@@ -346,7 +347,7 @@ async def test_a_result_that_waited_is_taken_in_when_its_request_comes_again() -
         asks = Message("m1", "assistant", (ToolCall("c1", "pick", "{}"),), turn_id="turn-1")
         await scene.store.create_thread(thread(user("one"), asks), {})
         told = Message("told", "tool", (ToolResult("c1", (TextBlock("red"),)),))
-        given = AgentInput("t", "again", (told, user("two")), history="append")
+        given = agent_input("t", "again", (told, user("two")), history="append")
         await scene.store.queue_run(record("r", input_digest=input_digest(given)), [user("two")])
         await scene.runner.driver.recover()
         await read(await scene.start("a", given))
@@ -372,7 +373,7 @@ async def test_an_answer_that_waited_is_applied_when_its_request_comes_again() -
         yes = InterruptAnswer(asked.outcome.interrupts[0].id, "resolved", approved=True)
         given = question("two", run_id="again", answers=(yes,), history="append")
         await scene.until_idle()
-        await scene.store.queue_run(record("r", input_digest=input_digest(given)), given.messages)
+        await scene.store.queue_run(record("r", input_digest=input_digest(given)), given.sent.messages)
         await scene.runner.driver.recover()
         assert ran == []
         await read(await scene.start("a", given))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.agent import AgentInput, ContextSettings
+from gateway.agent import ContextSettings
 from gateway.errors import ModelError, ModelErrorKind
 from gateway.events import Events, ModelCallEnded, RunFinished, StopReason, Usage, UsageReported
 from gateway.history.context_limits import MOST_REMEMBERED, NO_LIMITS, FitCache, HistoryLimits, estimated_tokens
@@ -18,6 +18,7 @@ from gateway.options.generation import NO_OPTIONS, GenerationOptions, JsonFormat
 from gateway.providers.answer_builder import AnswerBuilder
 from gateway.turns.attempts import stream_with_retries
 from gateway.turns.context_reduction import ShortenedHistory
+from tests.agent_inputs import agent_input
 from tests.invariants import check_history
 from tests.loop_runs import LoopRun, user
 from tests.model_answers import answer_of
@@ -226,7 +227,7 @@ async def test_an_agents_limits_reach_its_model() -> None:
     run.context = replace(run.context, agent=replace(run.context.agent, context=limits))
     await run.events()
     assert [message.id for message in run.requests[0].messages] == ["u2"]
-    assert run.context.input == AgentInput("thread", "run", run.context.messages, state=None)
+    assert run.context.input == agent_input("thread", "run", run.context.messages, state=None)
 
 
 async def test_a_shortened_question_keeps_the_runs_options_which_are_no_summarys() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.agent import AgentInput, ContextEntry
+from gateway.agent import ContextEntry
 from gateway.events import (
     Event,
     Events,
@@ -35,6 +35,7 @@ from gateway.options.generation import GenerationOptions
 from gateway.options.run_options import RunOptions
 from gateway.transcript import Transcript
 from gateway.turns.resumption import AnswerDiffersError, RepeatedAnswer, kept_input, open_call, restored_input
+from tests.agent_inputs import agent_input
 from tests.word_samples import REPEATABLE, any_text
 
 OPAQUE = Opaque("p", "m", "item", "{}")
@@ -138,7 +139,7 @@ def test_the_last_try_of_a_call_counts() -> None:
 
 
 def test_what_a_loop_needs_of_an_input_is_kept() -> None:
-    given_input = AgentInput(
+    given_input = agent_input(
         "t",
         "r",
         (),

@@ -70,7 +70,7 @@ class _Scenarios:
 
 def _scenario(context: LoopContext) -> str:
     """The longest name that the message's id begins with."""
-    request: Any = context.input.request or {}
+    request: Any = context.input.origin.request or {}
     message_id: str = request["message"]["messageId"]
     names = [*_WORDS, *_SOURCES, *_CUSTOM, "tck-reject-task", "tck-input-required", _RESUBSCRIBED]
     return max((name for name in names if message_id.startswith(name)), key=len, default="tck-complete-task")
