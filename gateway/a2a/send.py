@@ -43,7 +43,7 @@ class Sender:
             return body.final()
         end_with_client(asked.request)
         await rendered_body(asked.request, started.viewer, body)
-        started.task.fold.note_times(await self._environment.run(asked.caller, started.task.last.client_id))
+        started.task.fold.note_end(started.viewer.ended_at())
         return body.final()
 
     def stream(self, asked: Asked, sent: SendRequest, started: StartedRun) -> EventStreamResponse:
@@ -75,7 +75,7 @@ class Sender:
 
 class TimedEvents:
     """The events of a task's run, see sse.EventSource. When the run began and ended is in its task before it is shown,
-    from the run's record: so all who watch see the same times.
+    as the run's record has it: so all who watch see the same times.
     """
 
     def __init__(self, environment: ProtocolEnvironment, caller: Caller, task: StoredTask, viewer: Viewer) -> None:
@@ -92,10 +92,12 @@ class TimedEvents:
         batch = await self._viewer.next(timeout_seconds)
         if batch is None or not batch.events:
             return batch
-        if batch.first <= 1 or isinstance(batch.events[-1], RunFinished | RunFailed):
+        if batch.first <= 1 and self._task.last.started_at is None:  # the run has waited
             with suppress(GatewayError):  # a task is shown without times, too
                 record = await self._environment.run(self._caller, self._task.last.client_id)
                 self._task.fold.note_times(record)
+        if isinstance(batch.events[-1], RunFinished | RunFailed):
+            self._task.fold.note_end(self._viewer.ended_at())
         return batch
 
     def close(self) -> None:

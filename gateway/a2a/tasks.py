@@ -177,6 +177,10 @@ class TaskFold:
         }
         self._ended_at = time_text(record.finished_at)
 
+    def note_end(self, at: float) -> None:
+        """Take the time at which the last run ended."""
+        self._ended_at = time_text(at)
+
     def follow(self, events: Iterable[Event]) -> None:
         """The next events of the run."""
         for event in events:

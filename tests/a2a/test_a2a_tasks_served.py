@@ -17,6 +17,7 @@ from gateway.access.callers import Caller
 from gateway.protocol import pages
 from gateway.store import Store
 from tests.a2a_scene import DEFAULT, A2AScene, a2a_gateway, of_agent, results, said, sent, state_of, words_of
+from tests.noted_store import NotedStore
 from tests.openai_chat_server import Script, chat_server
 from tests.openai_scene import AGENTS, REFUNDER, WORDS
 from tests.running_gateway import DEADLINE_SECONDS, OpenStream, parts_with_store, run_body
@@ -234,21 +235,11 @@ async def test_a_list_is_counted_once_and_looks_at_no_task_that_its_record_tells
             assert not any(counted[1:])
 
 
-class Read:
-    """A store that notes what is read of it."""
-
-    def __init__(self, store: Store, reads: list[str]) -> None:
-        self._store = store
-        self._reads = reads
-
-    def __getattr__(self, name: str) -> Any:
-        self._reads.append(name)
-        return getattr(self._store, name)
-
-
 async def test_a_page_reads_its_tasks_together_and_a_task_s_log_once(tmp_path: Path) -> None:
     reads: list[str] = []
-    async with a2a_gateway(tmp_path, parts=parts_with_store(lambda store: cast(Store, Read(store, reads)))) as a2a:
+    async with a2a_gateway(
+        tmp_path, parts=parts_with_store(lambda store: cast(Store, NotedStore(store, reads)))
+    ) as a2a:
         done = [(await a2a.call("SendMessage", said("hello")))["task"]["id"] for _ in range(4)]
         reads.clear()
         assert len(_ids(await _listed(a2a))) == 4
