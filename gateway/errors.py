@@ -35,7 +35,7 @@ class GatewayError(Exception):
     no foreign class name. `code` is stable: programs match on it.
     """
 
-    status: ClassVar[int] = 500
+    status: int = 500
     default_code: ClassVar[str] = "internal_error"
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
@@ -59,7 +59,7 @@ class InvalidRequestError(GatewayError):
     beside the usual ones; with them a program can correct the request.
     """
 
-    status: ClassVar[int] = 422
+    status: int = 422
     default_code: ClassVar[str] = "invalid_request"
 
     def __init__(
@@ -75,7 +75,7 @@ class InvalidRequestError(GatewayError):
         self.problems = tuple(problems)
         self.members = members or {}
         if status is not None:
-            self.status = status  # type: ignore[misc]  # 400 and 422 differ only in the number
+            self.status = status  # 400 and 422 differ only in the number
 
 
 class UnauthenticatedError(InvalidRequestError):

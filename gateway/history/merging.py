@@ -119,8 +119,7 @@ def merge_history(
             if earlier is not None and earlier.metadata is not None and word.metadata is None:
                 word = replace(word, metadata=earlier.metadata)  # clients leave out metadata that they do not know
             # The stored object in place of an equal one: identity makes unchanged messages cheap to recognise.
-            same = earlier is not None and (earlier is word or earlier == word)
-            merged.append(earlier if same else word)  # type: ignore[arg-type]  # the same is not None
+            merged.append(earlier if earlier is not None and (earlier is word or earlier == word) else word)
     if turns:
         merged = _with_media(merged, stored, turns)
     if dropped:

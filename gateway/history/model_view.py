@@ -190,12 +190,11 @@ class _CallFilter:
         """Add the message to the answer, without blank texts and without calls of other answers."""
         answer.messages.append(message)
         for block in message.content:
-            kind = type(block)
-            if kind is TextBlock:
-                if block.opaque is None and (not block.text or block.text.isspace()):  # type: ignore[union-attr]
+            if type(block) is TextBlock:
+                if block.opaque is None and (not block.text or block.text.isspace()):
                     continue
-            elif kind is ToolCall:
-                call_id: str = block.call_id  # type: ignore[union-attr]
+            elif type(block) is ToolCall:
+                call_id = block.call_id
                 if call_id in self._seen or (message.turn_id is None and call_id in self._own):
                     self.dropped.append(call_id)
                     continue
@@ -228,7 +227,7 @@ def _joined(entries: Iterable[Message | _Answer]) -> list[Message | _Answer]:
 
 
 def _index(block: ContentBlock) -> int:
-    return -1 if type(block) is ToolResult else block.index  # type: ignore[union-attr]  # all others have one
+    return -1 if isinstance(block, ToolResult) else block.index
 
 
 def _results(messages: Iterable[Message]) -> dict[str, Message]:

@@ -258,11 +258,10 @@ class _Run:
         sends again.
         """
         for event in resumed.before:
-            kind = type(event)
-            if kind is ModelCallStarted and event.turn_id != self._turn_id:  # type: ignore[union-attr]
+            if type(event) is ModelCallStarted and event.turn_id != self._turn_id:
                 self._check_iterations()
-                self._begin_turn(event.turn_id)  # type: ignore[union-attr]
-            elif kind is ToolReturned:
+                self._begin_turn(event.turn_id)
+            elif type(event) is ToolReturned:
                 self.tools.calls_made += 1
             self.follow_model([event])
         self._accepted = resumed.response_id

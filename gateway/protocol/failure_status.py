@@ -40,7 +40,7 @@ class RunFailedError(GatewayError):
 
     def __init__(self, message: str, code: str, status: int) -> None:
         super().__init__(message, code=code)
-        self.status = status  # type: ignore[misc]  # each failure has its own
+        self.status = status
 
 
 def failure_of(

@@ -384,10 +384,10 @@ class RunDriver:
             async for batch in batches:
                 if not batch:
                     raise TypeError("a loop yields lists of events, and none is empty")
-                kind = type(last := batch[-1])
-                if kind is RunFinished or kind is RunFailed:
+                last = batch[-1]
+                if type(last) is RunFinished or type(last) is RunFailed:
                     live.accept(batch[:-1])
-                    return last  # type: ignore[return-value]  # one of the two, by the line above
+                    return last
                 live.accept(batch)
                 if live.sequence - live.kept > most_unkept or live.must_be_kept:
                     await live.wait_kept()

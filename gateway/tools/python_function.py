@@ -177,14 +177,14 @@ def find_function(reference: str, directory: Path) -> Callable[..., Any]:
         raise ConfigurationError("not of the form 'package.module:function'")
     module = _import_beside(module_name, directory)
     try:
-        function = operator.attrgetter(path)(module)
+        function: object = operator.attrgetter(path)(module)
     except AttributeError:
         raise ConfigurationError(_no_such_function(module, path)) from None
     if not callable(function) or inspect.isclass(function):
         raise ConfigurationError(f"{path!r} is {type(function).__name__!r}, not a function")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigurationError(f"{path!r} is a generator; a tool returns its result (a list, for example)")
-    return function  # type: ignore[no-any-return]  # attrgetter gives Any
+    return function
 
 
 def _no_such_function(module: ModuleType, path: str) -> str:
