@@ -36,12 +36,6 @@ class _Sent(NamedTuple):
     call_ids: frozenset[str]
 
 
-def recognise(stored: Sequence[Message], sent: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The sent messages, with the thread's own in place of the beginning that is a copy of them."""
-    known, new = common_beginning(stored, sent)
-    return (*stored[:known], *sent[new:])
-
-
 def common_beginning(
     stored: Sequence[Message], sent: Sequence[Message], start: tuple[int, int] = (0, 0)
 ) -> tuple[int, int]:

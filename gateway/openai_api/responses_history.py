@@ -14,12 +14,6 @@ from gateway.messages import Message
 _BACKEND_CALLS: Final = ("mcp_",)  # begin the ids of `mcp_call` items, which are their calls' ids (responses_items)
 
 
-def recognised(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[Message, ...]:
-    """What was sent, with the thread's own messages in place of their copies."""
-    known, new = common_beginning(stored, sent)
-    return (*stored[:known], *sent[new:])
-
-
 def common_beginning(
     stored: Sequence[Message], sent: Sequence[Message], start: tuple[int, int] = (0, 0)
 ) -> tuple[int, int]:

@@ -20,9 +20,10 @@ from gateway.messages import (
     ToolCall,
     ToolResult,
 )
-from gateway.openai_api.chat_history import recognise
+from gateway.openai_api.chat_history import common_beginning
 from gateway.openai_api.chat_request import read_chat_request
 from gateway.openai_api.questions import REFUSED
+from gateway.protocol.input_cache import known_and_new
 
 PIXEL = Base64Source("iVBORw0KGgo=", "image/png")
 PIXEL_URL = "data:image/png;base64,iVBORw0KGgo="
@@ -79,7 +80,7 @@ def gives(call_id: str, content: JsonValue) -> JsonObject:
 def known(stored: Sequence[Message], *messages: JsonValue) -> tuple[int, int]:
     """How many of the stored messages the sent ones became, and how many of those stayed as they were sent."""
     given = sent(*messages)
-    found = recognise(tuple(stored), given)
+    found = known_and_new(tuple(stored), given, common_beginning)
     count = next((place for place, pair in enumerate(zip(found, stored, strict=False)) if pair[0] is not pair[1]), None)
     kept = min(len(found), len(stored)) if count is None else count
     assert all(message in given for message in found[kept:])

@@ -17,7 +17,8 @@ from gateway.messages import (
     ToolResult,
     UrlSource,
 )
-from gateway.openai_api.responses_history import recognised
+from gateway.openai_api.responses_history import common_beginning
+from gateway.protocol.input_cache import known_and_new
 
 PICTURE = ImageBlock(UrlSource("https://pictures.example/a.png"))
 
@@ -42,6 +43,10 @@ ANSWER = said("s5", "assistant", "It is 5.", "t2")
 MAP = calls("s7", "map", text="Look.", turn_id="t3")
 STORED = (QUESTION, THOUGHT, HIDDEN, HIDDEN_RESULT, ANSWER, SECOND, MAP)
 NEW = said("n", "user", "Thanks.")
+
+
+def recognised(stored: Sequence[Message], sent: Sequence[Message]) -> tuple[Message, ...]:
+    return known_and_new(stored, tuple(sent), common_beginning)
 
 
 def copies(*messages: Message) -> tuple[Message, ...]:
