@@ -7,7 +7,7 @@ the first byte fails in `start`, as an exception with a status.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TypeAlias
 
@@ -24,7 +24,7 @@ from gateway.agent import (
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
-from gateway.events import Completed, Event, Interrupt, RunFinished, RunStarted
+from gateway.events import Completed, Event, Interrupt, OpenInterrupt, RunFinished, RunStarted
 from gateway.frozen import replace
 from gateway.messages import JsonObject, JsonValue, Message, new_id
 from gateway.model_state import conversation_of_call
@@ -234,7 +234,7 @@ class Runner:
         """The messages and the last run of a thread's current version. Raises NotFoundError for an unknown thread."""
         if (thread := await self.store.load_thread(owner, thread_id)) is None:
             raise no_thread(thread_id)
-        return ThreadHead(thread.messages, thread.last_run_id)
+        return ThreadHead(thread.messages, thread.last_run_id, self._answerable(thread.interrupts))
 
     async def delete_run(self, owner: str, run_id: str) -> None:
         """Delete a run's record and its log; its messages stay on the thread.
@@ -471,10 +471,13 @@ class Runner:
         """The thread's interrupts that can still be answered; with `agent_id`, only those of that agent. Empty for an
         unknown thread.
         """
-        now = self.clock.now()
         there = await self.store.list_interrupts(owner, thread_id) or ()
-        open_ones = [item.interrupt for item in there if agent_id is None or item.is_asked_by(agent_id)]
-        return [each for each in open_ones if each.expires_at is None or each.expires_at > now]
+        return self._answerable(item for item in there if agent_id is None or item.is_asked_by(agent_id))
+
+    def _answerable(self, items: Iterable[OpenInterrupt]) -> list[Interrupt]:
+        now = self.clock.now()
+        there = [item.interrupt for item in items]
+        return [each for each in there if each.expires_at is None or each.expires_at > now]
 
     async def delete_thread(self, owner: str, thread_id: str) -> None:
         """Delete a thread and its runs; a running one is cancelled first. Raises NotFoundError for an unknown

@@ -143,14 +143,13 @@ async def _start(
     await environment.turn_after(caller, len(request.input.messages) + len(request.tools))
     agent_id = agent_id or environment.default_agent(caller)
 
-    async def plans() -> Plans[ResponseForm]:
+    async def plans(agent: OpenAgent) -> Plans[ResponseForm]:
         session = await _session_of(environment, caller, request.thread_id)
         answers, late = _answers(request.input.read, session)
         _check_outputs(request.input, session)
         late = late or _answered_before(request.input, session)
         _check_outputs_agree(request.input)
-        async with environment.agent(caller, agent_id) as agent:
-            form = await _form(environment, caller, request, session, agent)
+        form = await _form(environment, caller, request, session, agent)
         given = _input(request, session, answers, form, known, request_id)
         return Plans([Plan(given, form, only_again=late is not None)], late)
 
@@ -194,7 +193,7 @@ async def _session_of(environment: ProtocolEnvironment, caller: Caller, thread_i
         head = await environment.thread_head(caller, thread_id)
     except NotFoundError:
         return _Session(thread_id, begins=True)
-    return _Session(thread_id, head.messages, await environment.interrupts(caller, thread_id))
+    return _Session(thread_id, head.messages, head.interrupts)
 
 
 def _answers(

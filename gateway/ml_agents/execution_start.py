@@ -9,7 +9,6 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from gateway.access.callers import Caller
@@ -71,7 +70,10 @@ async def start_execution(
     """
     if isinstance(body, dict) and "input" in body:
         environment.shared(ClusterSettings).check("unified_agent_api_enabled", STANDARDIZED_INPUT)
-    plans = partial(_plans, environment, caller, agent_id, body, request_id, unattended=unattended)
+
+    async def plans(agent: OpenAgent) -> Plans[tuple[AnswerForm, bool]]:
+        return await _plans(environment, caller, agent, body, request_id, unattended=unattended)
+
     begun = await begin(environment, caller, RunRequest(agent_id, plans, unknown_agent=_unknown_agent))
     form, is_async = begun.form
     return StartedExecution(begun.viewer, begun.run_id, form, is_async)
@@ -84,19 +86,18 @@ def _unknown_agent(agent_id: str) -> NotFoundError:
 async def _plans(
     environment: ProtocolEnvironment,
     caller: Caller,
-    agent_id: str,
+    agent: OpenAgent,
     body: JsonValue,
     request_id: str,
     *,
     unattended: bool,
 ) -> Plans[tuple[AnswerForm, bool]]:
     """The execution's run, the form of its answer, and whether the body wants a task for it."""
-    async with environment.agent(caller, agent_id) as agent:
-        kind = agent_form(agent.about)
-        execution = read_execution(body, kind.parameters)
-        _check_media(agent, execution)
-        own_container_id = agent.collection_of(caller.owner)
-        options = _options(execution, await _selected(agent, execution), owns_agent=agent.owner == caller.owner)
+    kind = agent_form(agent.about)
+    execution = read_execution(body, kind.parameters)
+    _check_media(agent, execution)
+    own_container_id = agent.collection_of(caller.owner)
+    options = _options(execution, await _selected(agent, execution), owns_agent=agent.owner == caller.owner)
     await environment.turn_after(caller, len(execution.messages))
     found = await _messages(environment, caller, execution)
     parameters = execution.parameters

@@ -21,6 +21,7 @@ from gateway.agent import (
     InterruptAnswer,
     SentMessages,
 )
+from gateway.agents.open_agent import OpenAgent
 from gateway.events import approval_id
 from gateway.openai_api.chat_history import common_beginning
 from gateway.openai_api.chat_renderer import ChatForm, form_of
@@ -86,7 +87,7 @@ async def start_chat(
     key = headers.get(KEY_HEADER, "")
     run_id = new_run_id("chatcmpl-", key)
 
-    async def plans() -> Plans[ChatForm]:
+    async def plans(_: OpenAgent) -> Plans[ChatForm]:
         place = await _place_of(environment, caller, request, headers, settings, new_thread_id(key and run_id))
         if named and not place.short_lived:
             cache.keep(caller.owner, named, chat, request.read, body, content)

@@ -130,7 +130,7 @@ async def _behind(
         said = await environment.run_messages(caller, record.client_id)
         messages = (*said.before, *said.given, *said.produced)
     answers = any(isinstance(item, ApprovalItem) for item in request.items) or bool(asked_last(request.items))
-    interrupts = await environment.interrupts(caller, record.thread_id) if is_last or answers else ()
+    interrupts = head.interrupts if is_last or answers else ()
     if not is_last and _asks(interrupts, messages):
         return Chain(thread, head.messages, interrupts, replays=replays)
     return Chain(thread, messages, interrupts if is_last else (), record, is_last=is_last, replays=replays)
@@ -150,7 +150,7 @@ async def _of_conversation(environment: ProtocolEnvironment, caller: Caller, thr
         message = f"Conversation with id '{thread_id[:256]}' not found."
         problems = wrong(message, "/conversation").problems
         raise NotFoundError(message, code="conversation_not_found", problems=problems) from None
-    return Chain(thread, head.messages, await environment.interrupts(caller, thread_id))
+    return Chain(thread, head.messages, head.interrupts)
 
 
 async def whole_thread(environment: ProtocolEnvironment, caller: Caller, thread_id: str) -> Chain | None:
@@ -196,8 +196,9 @@ def _ids_of(item: InputItem) -> Iterator[str]:
         case ApprovalItem(_, request_id):
             yield request_id
         case SaidItem(_, messages, item_id):
-            yield item_id
-            for message in messages:
+            if item_id:
+                yield item_id
+            for message in () if item.plain else messages:
                 yield from (call.call_id for call in message.tool_calls)
                 if (result := message.tool_result) is not None:
                     yield result.call_id

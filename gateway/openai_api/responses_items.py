@@ -95,7 +95,8 @@ def read_input(fields: OpenAIFields, name: str = "input", known: ReadInput | Non
     """
     value = fields.value.get(name)
     if isinstance(value, str):
-        return (SaidItem(fields.pointer(name), (_message("user", (TextBlock(value),)),)),)
+        message = _message("user", (TextBlock(value),))
+        return (SaidItem(fields.pointer(name), (message,), plain=not is_question(value)),)
     if value is not None and not isinstance(value, list):
         fields.wrong(name, f"{name} must be a string or an array of items, not {json_kind(value)}")
         return ()

@@ -25,6 +25,7 @@ from gateway.agent import (
     InterruptAnswer,
     SentMessages,
 )
+from gateway.agents.open_agent import OpenAgent
 from gateway.errors import GatewayError, InvalidRequestError
 from gateway.events import approval_id
 from gateway.history.model_view import open_calls
@@ -110,19 +111,21 @@ async def start_response(
     key = headers.get(KEY_HEADER, "")
     run_id = new_run_id("resp_", key)
 
-    async def plans() -> Plans[ResponseForm]:
+    async def plans(agent: OpenAgent) -> Plans[ResponseForm]:
         asked, new = request, new_thread_id(key and run_id)
-        if taken := await _taken_names(environment, caller, request):
+        if taken := await _taken_names(agent, request):
             asked = read_request(body, before, refuses_others=refuses_others, taken=taken)
             await environment.turn_after(caller, asked.counted + len(asked.tools))
-        place = None if goes_behind else await _header_place(environment, caller, asked, headers, settings, new)
+        place = None
+        if settings.thread_headers and not goes_behind:
+            place = await _header_place(environment, caller, asked, headers, settings, new)
         if place is None:
             chain = await find_chain(environment, caller, asked)
         elif (chain := await whole_thread(environment, caller, place.thread_id)) is None:
             new = place.thread_id
         if named and not goes_behind and isinstance(given := body.get("input"), list):
             cache.keep(caller.owner, named, known, ReadInput(given, asked.items, plain, asked.counted), body, content)
-        said = await _said(environment, caller, asked, chain, plain, by_word=settings.approve_by_word)
+        said = await _said(environment, caller, agent, asked, chain, plain, by_word=settings.approve_by_word)
         form = _form(asked, run_id, new, environment.now(), settings, said.earlier)
         form = replace(form, approvals=_approvals(settings, asked, chain))
         return _plans(_Plan(asked, chain, place, said, form, request_id, known))
@@ -148,12 +151,11 @@ def _plans(plan: _Plan) -> Plans[ResponseForm]:
     return Plans(ways, said.late)
 
 
-async def _taken_names(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Collection[str]:
+async def _taken_names(agent: OpenAgent, request: ResponsesRequest) -> Collection[str]:
     """The names of the agent's own tools, where a function in a namespace would have one of them."""
     if not request.namespaced:
         return ()
-    async with environment.agent(caller, request.model) as agent:
-        tools, _ = await agent.tools()
+    tools, _ = await agent.tools()
     return () if request.namespaced.keys().isdisjoint(tools) else frozenset(tools)
 
 
@@ -194,6 +196,7 @@ class _Said:
 async def _said(
     environment: ProtocolEnvironment,
     caller: Caller,
+    agent: OpenAgent,
     request: ResponsesRequest,
     chain: Chain | None,
     plain: tuple[Message, ...],
@@ -205,6 +208,8 @@ async def _said(
     Raises:
         GatewayError: as `resolved`, `answers_of` and `check_outputs`.
     """
+    if chain is None and 0 < len(plain) == len(request.items):
+        return _Said(plain)
     stored = StoredItems(environment, caller)
     given = without_decisions(request.items[len(plain) :], chain)
     items = await _unsealed(environment, caller, await resolved(given, chain, stored))
@@ -214,7 +219,7 @@ async def _said(
         own = await environment.interrupts(caller, chain.thread.thread_id, agent_id=request.model)
         items, answers = answers_by_word(items, request.items, chain, waiting, own)
     try:
-        check_outputs(await _pending(environment, caller, request.model, chain), items, chain)
+        check_outputs(await _pending(agent, chain), items, chain)
     except InvalidRequestError as error:
         late = late or error
     messages = (*plain, *(message for item in items if isinstance(item, SaidItem) for message in item.messages))
@@ -256,7 +261,7 @@ async def _unsealed(
     return found
 
 
-async def _pending(environment: ProtocolEnvironment, caller: Caller, model: str, chain: Chain | None) -> Sequence[str]:
+async def _pending(agent: OpenAgent, chain: Chain | None) -> Sequence[str]:
     """The calls of the client's tools that wait for their output."""
     calls: Sequence[ToolCall] = ()
     if chain is not None and not chain.replays:
@@ -264,8 +269,7 @@ async def _pending(environment: ProtocolEnvironment, caller: Caller, model: str,
         calls = [call for call in open_calls(chain.messages) if call.call_id not in asked]
     if not calls:
         return ()
-    async with environment.agent(caller, model) as agent:
-        tools, _ = await agent.tools()
+    tools, _ = await agent.tools()
     return [call.call_id for call in calls if call.name not in tools]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
@@ -16,6 +17,7 @@ import orjson
 
 from gateway.access.callers import Caller
 from gateway.agent import AgentInput
+from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, GatewayError, NotFoundError
 from gateway.messages import JsonObject
 from gateway.protocol.environment import ProtocolEnvironment
@@ -80,12 +82,13 @@ class Plans(Generic[FormT]):
 
 @dataclass(frozen=True, slots=True)
 class RunRequest(Generic[FormT]):
-    """A request as a protocol read it. `plans` is called once the agent is known, and if no earlier copy of the request
-    began a run. `unknown_agent` makes the error for an agent that the caller does not have; None: the gateway's own.
+    """A request as a protocol read it. `plans` is called with the agent, which stays open until the run has begun, and
+    only if no earlier copy of the request began a run. `unknown_agent` makes the error for an agent that the caller
+    does not have; None: the gateway's own.
     """
 
     agent_id: str
-    plans: Callable[[], Awaitable[Plans[FormT]]]
+    plans: Callable[[OpenAgent], Awaitable[Plans[FormT]]]
     name: RunName[FormT] | None = None
     unknown_agent: Callable[[str], NotFoundError] | None = None
 
@@ -108,16 +111,17 @@ async def begin(environment: ProtocolEnvironment, caller: Caller, request: RunRe
         ConflictError: the run that it names is another request's, or was cancelled before it began.
         NotFoundError: the agent is unknown; or the log of the named run was deleted.
     """
-    try:
-        await environment.check_agent(caller, request.agent_id)
-    except NotFoundError:
-        if request.unknown_agent is None:
-            raise
-        raise request.unknown_agent(request.agent_id) from None
     name = request.name
-    if name is not None and (before := await _begun_before(environment, caller, name)) is not None:
-        return before
-    begun = await begin_planned(environment, caller, request.agent_id, await request.plans(), name)
+    async with AsyncExitStack() as held:
+        try:
+            agent = await held.enter_async_context(environment.agent(caller, request.agent_id))
+        except NotFoundError:
+            if request.unknown_agent is None:
+                raise
+            raise request.unknown_agent(request.agent_id) from None
+        if name is not None and (before := await _begun_before(environment, caller, name)) is not None:
+            return before
+        begun = await begin_planned(environment, caller, request.agent_id, await request.plans(agent), name)
     return begun if name is None else await _with_own_form(environment, caller, name, begun)
 
 

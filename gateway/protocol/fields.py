@@ -126,8 +126,10 @@ class Fields:
         """The members of each object of an array, as they are asked for, until as much is wrong as is told. Other items
         are wrong.
         """
+        if not (items := self.items(name)):
+            return
         kind, at = type(self), self.pointer(name)
-        for place, item in enumerate(self.items(name)):
+        for place, item in enumerate(items):
             if self.is_full:
                 return
             if isinstance(item, dict):

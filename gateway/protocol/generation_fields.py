@@ -14,9 +14,11 @@ _MOST_SEED: Final = 2**63
 
 def read_stop(body: Fields) -> tuple[str, ...] | None:
     """`stop`: a text, or an array of texts. What is wrong is noted."""
-    if isinstance(value := body.value.get("stop"), str):
+    if (value := body.value.get("stop")) is None:
+        return None
+    if isinstance(value, str):
         return (value,) if value else None
-    if value is not None and not isinstance(value, list):
+    if not isinstance(value, list):
         body.wrong("stop", f"{body.called('stop')} must be a string or an array of strings")
         return None
     return tuple(each for each in body.strings("stop") or () if each) or None

@@ -7,10 +7,11 @@ by the id of its last message, and a run's messages by the time at which they we
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gateway.agent import AgentInput, ThreadPoint
+from gateway.events import Interrupt
 from gateway.messages import Message
 from gateway.runs.endings import forked, new_thread, no_message, no_thread, no_version, with_life_of
 from gateway.runs.live_run import LiveRun
@@ -32,10 +33,13 @@ class RunMessages:
 
 @dataclass(frozen=True, slots=True)
 class ThreadHead:
-    """A thread's current version: all of its messages, and the run that began last on it (None: no run did)."""
+    """A thread's current version: all of its messages, and the run that began last on it (None: no run did).
+    `interrupts` can still be answered.
+    """
 
     messages: tuple[Message, ...]
     last_run_id: str | None
+    interrupts: Sequence[Interrupt] = ()
 
 
 async def begun_thread(
