@@ -85,6 +85,7 @@ _TOOL = frozenset({"name", "description", "parameters", "metadata"})
 _CONTEXT = frozenset({"description", "value"})
 _RESUME = frozenset({"interruptId", "status", "payload", "metadata"})
 _NAMES = InputNames(run_id="runId", parent_run_id="parentRunId", forwarded="forwardedProps", answers="resume")
+_UNFORCED = InputTerms()
 
 
 def parse_run_input(body: bytes) -> tuple[AgentInput, PeerProfile]:
@@ -161,13 +162,14 @@ class InputReader(ContentReader):
         messages, context = self.messages(data), self.context(data)
         answers = self.answers(data)
         parent_run_id = self.text(data, "parentRunId", "", optional=True)
+        forced = self.forced_tool(forwarded, tools)
         parsed = AgentInput(
             run_id,
             InputThread(thread_id, self.conversation_id(forwarded)),
             SentMessages(messages, None, frozenset(self.minted), self.seen(forwarded), history_cache=history_cache),
             answers,
             ClientApplication(tools, context, ABSENT if state is None else state, forwarded),
-            InputTerms(forced_tool=self.forced_tool(forwarded, tools)),
+            _UNFORCED if forced is None else InputTerms(forced_tool=forced),
             InputOrigin(self._origin, None, self._request_id, _NAMES),
             parent_run_id,
         )
