@@ -310,8 +310,8 @@ class SentMessages:
     begins with the thread's first message (`"by_id"`); None leaves it to the agent. Messages without an id have been
     given one; `minted_ids` lists those, because a repeated request cannot repeat them. `seen` is the id of the thread's
     last message that the client knows, None if it knows none, ABSENT if it does not say. `recognition` is for a client
-    that sends its history without the thread's ids; what it does not recognise is new. `history_cache` is the cache of
-    the thread's last request; it changes no result.
+    that sends its history without the thread's ids; messages that it does not recognise are new. `history_cache` is the
+    cache of the thread's last request; it changes no result.
     """
 
     messages: tuple[Message, ...] = ()
@@ -358,11 +358,11 @@ class InputTerms:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class InputOrigin:
-    """Where an input comes from, and in which words its client reads of it.
+    """The request that an input came by.
 
-    `protocol` is the name of the protocol that it came by, and `request` what that protocol wants to know of it later,
-    and `WITHDRAWS`; the run's record keeps both. `request_id` identifies the request in the log. `names` are the
-    protocol's own.
+    `protocol` is the name of its protocol. `request` has the facts about the request that this protocol needs later,
+    and `WITHDRAWS`. The run's record keeps both. `request_id` identifies the request in the log. `names` are the
+    protocol's names for the fields of the input.
     """
 
     protocol: str = ""
@@ -374,7 +374,7 @@ class InputOrigin:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class AgentInput:
-    """One run's input: what is said, on which thread, under which terms, for whom."""
+    """One run's input. `answers` are a person's answers to interrupts of the thread."""
 
     run_id: str
     thread: InputThread
