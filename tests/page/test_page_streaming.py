@@ -15,7 +15,7 @@ from tests.movable_clock import MovableClock
 from tests.page_browser import DESKTOP, PHONE, Screen, paced, shown_page, tell
 from tests.running_gateway import agent, run_body, scripted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 TOKENS = 10_000
 UNHURRIED_SECONDS = 100  # for a page that is given a tenth of a processor

@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Locator, Request, Route, expect
 from tests.page_browser import Screen, built_page, screen, shown_page
 from tests.running_gateway import agent, local_gateway, run_body, scripted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 ECHO = agent("echo", scripted(rules=[{"when": {}, "response": [{"text": "You said: {{user}}"}]}]), name="Echo")
 PARROT = agent("parrot", scripted([{"text": "Polly!"}]), name="Parrot", description="Knows one word.")

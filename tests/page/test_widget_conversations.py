@@ -12,7 +12,7 @@ from tests.host_site import ECHO, TAG, neighbours, somebody, visit
 from tests.page_browser import DEMONSTRATION, DESKTOP, PHONE
 from tests.running_gateway import run_body
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 
 async def test_a_visitor_finds_earlier_conversations_and_begins_new_ones(browser: Browser, tmp_path: Path) -> None:

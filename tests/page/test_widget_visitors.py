@@ -20,7 +20,7 @@ from tests.held_ports import held_port
 from tests.host_site import ECHO, TAG, WORDS, Site, neighbours, somebody, visit
 from tests.running_gateway import agent, gateway_process, scripted, write_configuration
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 KEY: dict[str, Any] = {"name": "shop", "key": "pk_shop_0123456789", "origins": ["SITE"], "agents": ["echo"]}
 
