@@ -19,7 +19,7 @@ from gateway.messages import Base64Source, ImageBlock
 from gateway.settings import example_configuration
 from tests.agui_client import CLIENT_VERSIONS, HARNESS, find_node
 from tests.documentation import snippet
-from tests.running_gateway import DEADLINE_SECONDS, local_gateway, parse_frames
+from tests.running_gateway import DEADLINE_SECONDS, agent, local_gateway, parse_frames, scripted
 
 ADDRESS = "http://127.0.0.1:8000"
 DEMONSTRATION: list[dict[str, Any]] = yaml.safe_load(example_configuration())["agents"]
@@ -61,6 +61,24 @@ async def test_the_lines_for_a_stream_of_ml_commons_get_an_answer(tmp_path: Path
     assert "3,519,000" in "".join(each["content"] for each in responses)
     assert [each["is_last"] for each in responses] == [False] * (len(responses) - 1) + [True]
     assert "3,519,000" in messages[-1]["content"]
+
+
+async def test_the_snippet_that_stops_a_run_cancels_it(tmp_path: Path) -> None:
+    async with local_gateway(tmp_path, [agent("hangs", scripted([{"text": "One moment"}, {"hang": True}]))]) as gateway:
+        code = snippet("docs/clients.md", "js", "/cancel")
+        install_client(tmp_path, "1.0.0")
+        stopping = f"""
+            import {{ HttpAgent }} from "@ag-ui/client";
+            const agent = new HttpAgent({{ url: "{gateway.client.base_url}/agents/hangs/run", threadId: "t1" }});
+            agent.addMessage({{ id: "u1", role: "user", content: "Hello" }});
+            const seen = {{ onTextMessageContentEvent: () => stop(agent, "r1") }};
+            await agent.runAgent({{ runId: "r1" }}, seen).catch(() => undefined);
+            console.log("[]");
+        """
+        await run_module(tmp_path, code + stopping)
+        run = (await gateway.client.http.get("/runs/r1")).json()
+
+    assert run["status"] == "cancelled"
 
 
 async def test_the_snippet_for_several_tabs_deletes_nothing(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from gateway.openai_api.settings import CHAT_SECTION, RESPONSES_SECTION
 from gateway.settings import example_configuration
 from tests.agui_client import find_node
 from tests.documentation import ROOT, code_words, section, snippet
-from tests.running_gateway import DEADLINE_SECONDS, local_gateway
+from tests.running_gateway import DEADLINE_SECONDS, agent, local_gateway, scripted
 
 PAGE = "docs/openai.md"
 ADDRESS = "http://127.0.0.1:8000"
@@ -92,7 +92,7 @@ def test_every_application_is_told_the_same_address() -> None:
 
 
 def test_the_settings_are_those_there_are() -> None:
-    values = yaml.safe_load(snippet("docs/openai.md", "yaml"))["protocols"]
+    values = yaml.safe_load(snippet("docs/openai.md", "yaml", "protocols:"))["protocols"]
     for name, kind in {**CHAT_SECTION, **RESPONSES_SECTION}.items():
         assert set(values[name]) <= set(kind.model_fields)
         described = code_words(section("docs/configuration.md", "Protocols"))
@@ -101,6 +101,14 @@ def test_the_settings_are_those_there_are() -> None:
 
 def test_the_headers_that_applications_send_are_those_that_the_gateway_is_told_to_read() -> None:
     [endpoint] = yaml.safe_load(snippet("docs/openai.md", "", "LIBRECHAT"))["endpoints"]["custom"]
-    chat = yaml.safe_load(snippet("docs/openai.md", "yaml"))["protocols"]["chat_completions"]
+    chat = yaml.safe_load(snippet("docs/openai.md", "yaml", "protocols:"))["protocols"]["chat_completions"]
     assert {*endpoint["headers"], "X-OpenWebUI-Chat-Id"} == set(chat["thread_headers"])
     assert "`X-OpenWebUI-Chat-Id`" in section(PAGE, "Clients")
+
+
+async def test_a_container_is_answered_under_the_name_that_the_page_lists(tmp_path: Path) -> None:
+    server = yaml.safe_load(snippet("docs/openai.md", "yaml", "host.docker.internal"))["server"]
+    named = {"host": "host.docker.internal:8000"}
+    for configured, status in ({}, 403), (server, 200):
+        async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hi"}]))], server=configured) as gateway:
+            assert (await gateway.client.http.get("/v1/models", headers=named)).status_code == status
