@@ -12,6 +12,7 @@ import pytest
 from tests.documentation import PAGES, README, ROOT
 
 MOST_LINES = 150
+INDEX = "docs/README.md"
 WRITTEN = [*PAGES, "CHANGELOG.md", "web-demo/README.md"]
 LINKS = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 
@@ -40,10 +41,11 @@ def test_the_readme_is_short() -> None:
     assert len(PAGES[README].splitlines()) <= MOST_LINES
 
 
-def test_every_page_is_named_in_the_readme() -> None:
-    named = {path.resolve() for path, _ in links(README)}
+def test_the_readme_points_to_the_index_of_the_pages_and_that_to_every_page() -> None:
+    assert ROOT / INDEX in {path.resolve() for path, _ in links(README)}
+    named = {path.resolve() for path, _ in links(INDEX)}
 
-    assert {page for page in PAGES if page != README and (ROOT / page) not in named} == set()
+    assert {page for page in PAGES if page != INDEX and (ROOT / page) not in named} == set()
 
 
 @pytest.mark.parametrize("page", WRITTEN)

@@ -34,7 +34,7 @@ def test_every_snippet_is_tried() -> None:
     tried = {snippet(*words) for words in named}
 
     assert [str(each) for each in snippets(*NAMED) if each.text not in tried] == []
-    assert {each.language for each in SNIPPETS} <= {*NAMED, "yaml", "sh", ""}
+    assert {each.language for each in SNIPPETS} <= {*NAMED, "yaml", "sh", "mermaid", ""}
 
 
 # --- configuration
