@@ -62,7 +62,7 @@ def test_every_link_leads_somewhere(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_module_that_is_named_is_there(page: str) -> None:
     rooms = {"models": "echo", "tools": "dice", "stores": "audited", "protocols": "say", "loops": "one_round"}
-    examples = {"shop.py", *(f"gateway/{room}/{name}.py" for room, name in rooms.items())}
+    examples = {"shop.py", "backup.py", *(f"gateway/{room}/{name}.py" for room, name in rooms.items())}
     for name in re.findall(r"(?<![\w./-])[\w/]+\.py\b", PAGES[page]):
         if name not in examples:
             assert (ROOT / ("" if name.startswith("examples/") else "gateway") / name).is_file(), name

@@ -28,7 +28,8 @@ NAMED = ("json", "python", "ts", "tsx", "js", "html")
 def test_every_snippet_is_tried() -> None:
     """YAML and shell are tried wherever they stand; any other block is named by a test of this folder, or is what the
     front ends are made of."""
-    tests = (*Path(__file__).parent.glob("test_*.py"), ROOT / "tests" / "front_end_pages.py")
+    folders = (Path(__file__).parent, ROOT / "tests" / "page")
+    tests = (*(path for folder in folders for path in folder.glob("test_*.py")), ROOT / "tests" / "front_end_pages.py")
     source = "".join(path.read_text("utf-8") for path in tests)
     named = [ast.literal_eval(f"({words},)") for words in re.findall(r"\bsnippet\(((?:\"[^\"]*\"(?:, )?)+)\)", source)]
     tried = {snippet(*words) for words in named}
@@ -59,7 +60,8 @@ def write_configuration(yaml_text: str, directory: Path) -> Path:
 def write_shop(directory: Path) -> None:
     """The modules that the snippets' tools are in."""
     (directory / "shop").mkdir()
-    (directory / "shop" / "__init__.py").write_text(snippet("README.md", "python", "def stock"), "utf-8")
+    functions = snippet("README.md", "python", "def stock"), snippet("docs/quickstart-page.md", "python", "def refund")
+    (directory / "shop" / "__init__.py").write_text("\n\n".join(functions), "utf-8")
     (directory / "shop" / "tools.py").write_text(
         snippet("docs/tools.md", "python", "def add_to_list")
         + "\n\ndef add(a: float, b: float) -> float:\n    return a + b\n"

@@ -1,0 +1,57 @@
+"""The page about backups: its program copies the store of a gateway that works, and the copy has what was there."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.documentation import snippet
+from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, run_body, scripted
+
+AGENTS = [agent("a", scripted([{"text": "word ", "repeat": 50}], switch_every_delta=True))]
+
+
+async def backed_up(directory: Path) -> Path:
+    """The copy that the page's program makes."""
+    program, copy = directory / "backup.py", directory / "copy.db"
+    program.write_text(snippet("docs/backup.md", "python", "backup"), "utf-8")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(program), str(directory / "gateway.db"), str(copy)
+    )
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        assert await process.wait() == 0
+    return copy
+
+
+async def run(gateway: LocalGateway, number: int) -> None:
+    frames = await gateway.client.run("a", run_body(thread_id=f"t{number}", run_id=f"r{number}"))
+    assert frames[-1].type == "RUN_FINISHED"
+
+
+async def messages_of(gateway: LocalGateway, number: int) -> Any:
+    return (await gateway.client.http.get(f"/threads/t{number}/messages")).json()["messages"]
+
+
+async def test_a_backup_under_load_has_every_thread_that_was_there_and_can_be_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    async with local_gateway(tmp_path / "first", AGENTS) as gateway:
+        for number in range(20):
+            await run(gateway, number)
+        before = [await messages_of(gateway, number) for number in range(20)]
+        load = [asyncio.create_task(run(gateway, number)) for number in range(20, 120)]
+        copy = await backed_up(tmp_path / "first")
+        await asyncio.gather(*load)
+
+    copy.rename(tmp_path / "second" / "gateway.db")
+    async with local_gateway(tmp_path / "second", AGENTS) as restored:
+        assert [await messages_of(restored, number) for number in range(20)] == before
+        listed = (await restored.client.get("/threads?limit=500"))["threads"]
+        statuses = [(await restored.client.get(f"/runs/r{each['id'][1:]}"))["status"] for each in listed]
+        frames = await restored.client.run("a", run_body(thread_id="t0", run_id="again"))
+        assert frames[-1].type == "RUN_FINISHED"
+
+    assert len(listed) >= 20
+    assert {"completed"} <= set(statuses) <= {"completed", "failed"}
