@@ -1,4 +1,4 @@
-"""The README and the pages under docs/, as text to look things up in."""
+"""The README, its neighbours and the pages under docs/, as text to look things up in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ README: Final = "README.md"
 # path below the root -> text
 PAGES: Final = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
-    for path in (ROOT / README, *sorted((ROOT / "docs").glob("*.md")))
+    for path in (
+        *(ROOT / name for name in (README, "CONTRIBUTING.md", "SECURITY.md")),
+        *sorted((ROOT / "docs").glob("*.md")),
+    )
 }
 _BLOCK: Final = re.compile(r"^```([a-z]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
