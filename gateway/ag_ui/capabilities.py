@@ -1,4 +1,4 @@
-"""What an agent can do, as AG-UI's AgentCapabilities.
+"""The capabilities of an agent, as AG-UI's AgentCapabilities.
 
 Below: the words and the contracts. Above: the AG-UI protocol. Pure. Source:
 https://docs.ag-ui.com/spec/1.0/basic/capabilities and the model of the PyPI package `ag-ui-protocol` 1.0.0. A missing
@@ -20,7 +20,9 @@ _NO_LANGUAGE_MODELS = frozenset({"demo", "scripted"})
 def capabilities(
     agent: AgentDefinition, model: ModelCapabilities, tools: Sequence[ToolSpec], approvals: Container[str]
 ) -> JsonObject:
-    """What this agent can do with this model and these backend tools; `approvals` names those that need a person."""
+    """The capabilities of this agent with this model and these backend tools; `approvals` names the tools that need
+    one.
+    """
     asks = any(tool.name in approvals for tool in tools)
     identity: JsonObject = {"name": agent.name, "type": "agui-gateway"}
     if agent.description:

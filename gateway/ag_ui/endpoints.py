@@ -1,4 +1,4 @@
-"""AG-UI over HTTP: run an agent, join a thread, see what an agent can do.
+"""AG-UI over HTTP: run an agent, join a thread, read an agent's capabilities.
 
 Below: ag_ui, protocol. Source: https://docs.ag-ui.com/spec/1.0/transports/http-sse; the answer is
 server-sent events whatever the request accepts: protobuf is not offered, and HttpAgent never asks for it.

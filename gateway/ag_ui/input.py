@@ -102,7 +102,7 @@ def parse_run_input(body: bytes) -> tuple[AgentInput, PeerProfile]:
 
 
 def expect_object(data: Any) -> dict[str, Any]:
-    """The body for an `InputReader`. Raises InvalidRequestError (422) for what is no object."""
+    """The body for an `InputReader`. Raises InvalidRequestError (422) if it is no object."""
     if type(data) is not dict:
         raise InvalidRequestError(
             "the body is not a RunAgentInput", problems=[FieldProblem("", f"expected an object, got {json_kind(data)}")]

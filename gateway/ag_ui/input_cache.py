@@ -234,6 +234,6 @@ class InputCache:
 
 
 def _thread_id_in(body: bytes) -> str | None:
-    """What the input's thread seems to be: only where to look, never what counts."""
+    """The thread that the input seems to name. It only says where to look in the cache."""
     found = _THREAD_ID.search(body, 0, _EDGE) or _THREAD_ID.search(body, max(0, len(body) - _EDGE))
     return None if found is None else found[1].decode("utf-8", "replace")

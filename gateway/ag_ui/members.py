@@ -1,4 +1,4 @@
-"""Reads the members of JSON objects one by one: collects what is wrong, and leaves out what is unknown.
+"""Reads the members of JSON objects one by one: collects problems, and leaves out unknown members.
 
 Below: the words. Above: content, input.
 """

@@ -74,7 +74,7 @@ def result_content(content: Sequence[ContentBlock], profile: PeerProfile, hidden
 
 
 def media_content(block: MediaBlock) -> JsonObject:
-    """The content of a medium's activity: its kind, its data in base64 or where it is, and what else is known of it."""
+    """The content of a medium's activity: its kind, its data in base64 or its address, and its other properties."""
     fields = {Base64Source: "data", UrlSource: "url", FileSource: "fileId"}
     source = block.source
     content: JsonObject = {"kind": _kind(block), fields[type(source)]: _value(source)}

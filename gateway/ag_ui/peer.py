@@ -1,4 +1,4 @@
-"""What an AG-UI client understands, by the protocol version that it declares.
+"""The dialect of AG-UI that a client understands, by the protocol version that it declares.
 
 Pure. Sources: https://docs.ag-ui.com/spec/1.0/basic/versioning, and the event schemas of the npm packages
 `@ag-ui/core` 0.0.47, 0.0.59 and 1.0.0, which refuse a whole run for one field that they do not know.

@@ -45,7 +45,7 @@ class RunRequests:
         return event_stream(environment, caller, viewer, profile, given.thread.id, given.run_id)
 
     async def connect(self, caller: Caller, agent_id: str, body: bytes) -> EventStreamResponse:
-        """The stream of a thread: what was said, then its live run, or how its last run ended."""
+        """The stream of a thread: its messages, then its live run, or the end of its last run."""
         environment = self._environment
         given, profile = await self._inputs.parse(caller.owner, body, environment.time, watches=True)
         viewer = await environment.connect(caller, agent_id, given)

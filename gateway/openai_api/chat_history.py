@@ -39,8 +39,8 @@ class _Sent(NamedTuple):
 def common_beginning(
     stored: Sequence[Message], sent: Sequence[Message], start: tuple[int, int] = (0, 0)
 ) -> tuple[int, int]:
-    """How many of the thread's messages are recognised, and for how many of the sent ones they stand. What is before
-    `start` is recognised already, ends with a person's message, and shares no call with the rest.
+    """How many of the thread's messages are recognised, and for how many of the sent ones they stand. Messages before
+    `start` are recognised already; the last of them is a person's, and they share no call with the rest.
     """
     results = _Results(stored)
     known, new = start
@@ -88,7 +88,9 @@ def _behind_notes(sent: Sequence[Message], place: int) -> int:
 
 
 class _Results:
-    """Who answered the thread's calls. Most threads are asked only about few calls, and many about none."""
+    """Which of the thread's calls the client answered. Most threads are asked only about few calls, and many about
+    none.
+    """
 
     def __init__(self, stored: Sequence[Message]) -> None:
         self._stored = stored
@@ -178,8 +180,8 @@ def _sent_answer(sent: Sequence[Message], start: int, results: _Results) -> _Sen
 
 
 def _behind_decisions(sent: Sequence[Message], said: _Sent, following: Message | None, results: _Results) -> _Sent:
-    """The client's messages for a group that went on behind words by which a person decided. The thread does not have
-    them, so they are not the message that `following` is.
+    """The client's messages for a group that went on after a person's `approve` or `deny`. The thread does not have
+    those words, so they are not the message `following`.
     """
     while said.end + 1 < len(sent) and sent[said.end + 1].role == "assistant":
         word, before = sent[said.end], without_question(said.words)
@@ -208,7 +210,7 @@ def _is_answer(group: Sequence[Message], said: _Sent, results: _Results) -> bool
 
 
 def _without_added(words: str) -> str:
-    """The words without what their client added to them."""
+    """The words without the parts that their client added."""
     for opening, closing in _ADDED:
         kept, place = [], 0
         while (begin := words.find(opening, place)) >= 0 and (end := words.find(closing, begin)) >= 0:

@@ -1,4 +1,4 @@
-"""What a run said as the one message that Chat Completions has for it; and whether a client's copy of it is the same.
+"""A run's output as the one message that Chat Completions has for it; and whether a client's copy of it is the same.
 
 Below: media_out, backend_tools, messages. Above: chat_renderer, which shows it, and chat_history, which recognises what
 a client sends back. Pure.
@@ -38,7 +38,7 @@ class ShownAnswer(NamedTuple):
 
 
 class Joints:
-    """Says what stands between the pieces of one text: those of one answer of the model follow each other directly."""
+    """Gives the separators between the pieces of one text: those of one answer of the model follow each other directly."""
 
     __slots__ = ("_alone", "_turn_id")
 
@@ -47,7 +47,7 @@ class Joints:
         self._alone = False
 
     def before(self, turn_id: str, *, alone: bool = False) -> str:
-        """What stands before the next piece, which is not empty. `alone`: it is a paragraph of its own."""
+        """The separator before the next piece, which is not empty. `alone`: the piece is a paragraph of its own."""
         parted = self._turn_id is not None and (alone or self._alone or turn_id != self._turn_id)
         self._turn_id, self._alone = turn_id, alone
         return BETWEEN if parted else ""
@@ -64,7 +64,7 @@ def is_refusal(outcome: Outcome) -> bool:
 
 
 def shown_answer(messages: Sequence[Message], backend_tools: BackendTools = "hidden") -> ShownAnswer:
-    """What is shown of the messages that a run added."""
+    """The text that clients see of the messages that a run added."""
     reasoning = _Pieces()
     calls: dict[str, ToolCall] = {}
     for message in messages:
@@ -105,7 +105,7 @@ def is_copy(sent: str, shown: str) -> bool:
 
 
 def without_question(sent: str) -> str | None:
-    """What an answer says before its question; None: it asks nothing."""
+    """The part of an answer before its question; None: it asks nothing."""
     return None if (note := _NOTE.search(sent)) is None else sent[: note.start()]
 
 

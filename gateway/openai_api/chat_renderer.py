@@ -99,7 +99,8 @@ _FINISH_REASONS: Mapping[StopReason, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ChatForm:
-    """What a request says of its answer. `created` is in whole Unix seconds, `model` the agent's id as it was asked.
+    """The parts of an answer that come from its request. `created` is in whole Unix seconds, `model` the agent's id as
+    it was asked.
 
     `store` and `metadata` are shown as the request had them; None: it had none. `by_word` as in `question_text`,
     `earlier` as in ResponseForm.
@@ -117,7 +118,7 @@ class ChatForm:
 
     @property
     def remembered(self) -> JsonObject:
-        """What the run's record keeps of it; `form_of` reads it."""
+        """The form in which the run's record keeps it; `form_of` reads it."""
         return {
             **({"by_word": True} if self.by_word else {}),
             **kept_calls(self.earlier),
@@ -324,7 +325,7 @@ class ChatChunks:
         return b"%b%b%b" % (self._heads[member], _written(text), self._tail)
 
     def _retracted(self, message_id: str, text: str) -> Sequence[bytes]:
-        """What a client cannot be made to forget is marked; what replaces it follows."""
+        """A mark for text that was taken back, which the client has already; then the text that replaces it."""
         if (member := self._members.get(message_id)) is None:
             return ()
         mark = RETRACTION_MARK if message_id in self._said else ""
@@ -403,8 +404,8 @@ def _written(text: str) -> bytes:
 
 
 def finish_reason(outcome: Outcome, written: Sequence[str] = ()) -> str:
-    """Why a run ended, in OpenAI's words. What waits for a person is a text, and ends as one. Without a call that waits
-    an answer with calls of the client's (`written`) ends as one that was cut off.
+    """The reason for which a run ended, in OpenAI's words. A question for a person is a text, and ends as one. Without
+    a call that waits an answer with calls of the client's (`written`) ends as one that was cut off.
     """
     if pending_calls(outcome):
         return "tool_calls"
@@ -413,7 +414,7 @@ def finish_reason(outcome: Outcome, written: Sequence[str] = ()) -> str:
 
 
 def _waits_for(outcome: Outcome, form: ChatForm, made: Mapping[str, ToolCall], numbers: ItemNumbers) -> str:
-    """What a person has to decide, and how. `made` are calls of the run."""
+    """The question that waits for a person, in words. `made` are calls of the run."""
     if not isinstance(outcome, Interrupted):
         return ""
     return question_text(numbers.questions(outcome.interrupts, made, form.earlier), by_word=form.by_word)

@@ -45,8 +45,8 @@ _ROLES: Final[Mapping[str, Role]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReadItems:
-    """A body's messages behind its leading instructions, and what was read of them. Each call has its result.
-    `counted`: how many items the arrays in them have (Fields.counted).
+    """A body's messages after its leading instructions, and the objects that were read of them. Each call has its
+    result. `counted`: how many items the arrays in them have (Fields.counted).
     """
 
     items: Sequence[JsonValue]
@@ -57,8 +57,8 @@ class ReadItems:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a body asks for. `model` is the agent's id; `call_ids` are those of all calls in its messages. `read` is for
-    the next body, which may begin with the same messages. `left_out` as in ReadTools.
+    """A body as it was read. `model` is the agent's id; `call_ids` are those of all calls in its messages. `read` is
+    for the next body, which may begin with the same messages. `left_out` as in ReadTools.
 
     The messages are the conversation without the leading instructions, which are among the options. Their ids were made
     here.
@@ -80,11 +80,11 @@ class ChatRequest:
 def read_chat_request(
     value: JsonObject, known: ReadItems | None = None, *, refuses_others: bool = False
 ) -> ChatRequest:
-    """What the body asks for. What is `known` is not read again; that changes no result, but the messages' ids.
+    """Read the body. Items that are `known` are not read again; that changes nothing but the messages' ids.
     `refuses_others` as for `read_tools`.
 
     Raises:
-        InvalidRequestError: 400, something in it is wrong; all of it is named.
+        InvalidRequestError: 400, with all of its problems.
     """
     body = OpenAIFields(value)
     model = body.required("model", filled=True)
@@ -112,7 +112,7 @@ def read_chat_request(
 
 
 def _refuse_unsupported(body: OpenAIFields) -> None:
-    """Note what would change the answer's form and cannot be given."""
+    """Note members that would change the answer's form in a way that the gateway does not have."""
     if (body.number("n", least=1) or 1) != 1:
         body.wrong("n", "n must be 1: an agent gives one answer; send the request again for another")
     if body.boolean("logprobs") or body.number("top_logprobs"):
@@ -263,7 +263,7 @@ def _one_text(fields: OpenAIFields) -> str:
 
 
 def _assistant(fields: OpenAIFields) -> tuple[ContentBlock, ...]:
-    """What an assistant said and called. Its reasoning is not read: the thread has it, where it is the agent's."""
+    """An assistant's words and calls. Its reasoning is not read: the thread has it, where it is the agent's."""
     blocks = read_content(fields, "content", media=False)
     said = [block for block in blocks if isinstance(block, TextBlock)]
     words = "\n".join(block.text for block in said)

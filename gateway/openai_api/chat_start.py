@@ -55,7 +55,9 @@ _NOTED_THREAD: Final = re.compile(rb'"thread_id": ?"([^"\\]{1,256})"')
 
 @dataclass(frozen=True, slots=True)
 class StartedChat:
-    """A run that has begun. Close the viewer at the end. `form` is what its answer needs, `headers` are on it."""
+    """A run that has begun. Close the viewer at the end. The answer is made of its events and of `form`, and has
+    `headers`.
+    """
 
     viewer: Viewer
     form: ChatForm
@@ -152,8 +154,8 @@ def _form(request: ChatRequest, run_id: str, now: float, settings: ChatSettings)
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a thread waits for: its calls, and the answers of a last message that decides by word what the answer before
-    it asked. `are_late`: nothing of that is open any more, so only a run that failed with them is gone on with.
+    """The calls that a thread waits for, and the answers of a last message that decides by word a question of the
+    answer before it. `are_late`: none of them is open any more, so only a run that failed with them is gone on with.
     """
 
     earlier: tuple[EarlierCall, ...] = ()
@@ -199,7 +201,7 @@ def _run_of(approval_id: str) -> str:
 
 
 def _named_thread(headers: Mapping[str, str], content: bytes, settings: ChatSettings) -> str:
-    """What seems to name the thread: only where to look for what is known of it. Empty: nothing does."""
+    """The name that the thread seems to have, which only says where to look in the cache. Empty: there is none."""
     sent = (header_text(headers, name) for name in (THREAD_HEADER, *settings.thread_headers))
     if named := next(filter(None, sent), ""):
         return named

@@ -33,8 +33,8 @@ _AUDIO_TYPES: Mapping[str, str] = MappingProxyType({"mp3": "audio/mpeg", "wav": 
 
 
 def read_content(fields: OpenAIFields, name: str, *, media: bool = True) -> tuple[ContentBlock, ...]:
-    """The blocks of a member that is a text or an array of parts; none where it is null or empty. What is wrong is
-    noted; without `media`, they are.
+    """The blocks of a member that is a text or an array of parts; none where it is null or empty. Problems are
+    noted; without `media`, media are problems.
     """
     value = fields.value.get(name)
     if value is None or value == "":

@@ -1,4 +1,4 @@
-"""OpenAI's conversations: threads, and what was said on them as items.
+"""OpenAI's conversations: threads, and their messages as items.
 
 Below: the protocols' environment; openai_api. Every thread of the caller's is a conversation, whichever protocol began
 it. https://platform.openai.com/docs/api-reference/conversations

@@ -1,4 +1,4 @@
-"""Threads as OpenAI's conversations, and what requests say of them. Pure.
+"""Threads as OpenAI's conversations, and the bodies of requests for them. Pure.
 
 Below: thread_items, responses_items, metadata, the store's data. Above: the protocol of conversations.
 https://platform.openai.com/docs/api-reference/conversations
@@ -26,7 +26,7 @@ _KINDS: Final = {"reasoning": "rs", "tool": "fco"}
 
 
 def conversation_json(thread: ThreadSummary) -> JsonObject:
-    """A conversation as OpenAI shows it. Of its metadata it has what OpenAI's may have: texts."""
+    """A conversation as OpenAI shows it. Of its metadata it has the texts: OpenAI's has nothing else."""
     noted: JsonObject = {name: value for name, value in thread.metadata.items() if isinstance(value, str)}
     created = int(thread.created_at)
     return {"id": thread.thread_id, "object": "conversation", "created_at": created, "metadata": noted}
@@ -38,7 +38,7 @@ def deleted_json(thread_id: str) -> JsonObject:
 
 
 def metadata_after(before: JsonObject, given: JsonObject) -> JsonObject:
-    """A thread's metadata once a request has replaced its texts. What other protocols keep there stays."""
+    """A thread's metadata once a request has replaced its texts. The members of other protocols stay."""
     return {**{name: value for name, value in before.items() if not isinstance(value, str)}, **given}
 
 
@@ -125,7 +125,7 @@ def item_with(items: ThreadItems, thread_id: str, item_id: str) -> ThreadItem:
 
 
 def without_item(items: ThreadItems, item: ThreadItem) -> Callable[[tuple[Message, ...]], tuple[Message, ...]]:
-    """What is left of a thread's messages without the item; what is left of its run notes its ids."""
+    """A thread's messages without the item. The other messages of its run note the ids of their items."""
     run, beside = item.part
     noted: dict[str, list[str]] = {} if run is None else {message.id: [] for message in beside}
     for each in items.of(item.part):
@@ -140,7 +140,7 @@ def without_item(items: ThreadItems, item: ThreadItem) -> Callable[[tuple[Messag
 
 
 def _without(message: Message, item: ThreadItem) -> Message | None:
-    """What is left of the message; None: nothing."""
+    """The message without the item; None: nothing is left of it."""
     if message.id != item.message_id:
         return message
     if item.call_id:

@@ -68,7 +68,7 @@ def openai_error(problem: Problem) -> JsonObject:
 
 
 def error_body(message: str, status: int, code: str, param: str | None = None) -> JsonObject:
-    """`status` is that of the answer, or what it would have been."""
+    """`status` is the response's, or the one that it would have had."""
     kind = _TYPES.get(status, "server_error" if status >= _SERVER else "invalid_request_error")
     usual = _RATE_LIMITED if status == _TOO_MANY else code  # which limit it is, the message says
     return {"error": {"message": message, "type": kind, "param": param, "code": _CODES.get(code, usual)}}
@@ -80,7 +80,7 @@ def status_of(problem: Problem) -> int:
 
 
 def retry_headers(problem: Problem) -> Mapping[str, str]:
-    """What an answer says to SDKs that would ask again in vain."""
+    """The headers by which SDKs know that it is useless to send a request again."""
     return NO_RETRY if problem.status == _CONFLICT and problem.code not in _PASSES else {}
 
 

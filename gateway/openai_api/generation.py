@@ -27,7 +27,7 @@ _LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 
 
 def read_generation(body: OpenAIFields) -> GenerationOptions:
-    """The samplers, limits and formats of a request's body. What is wrong is noted."""
+    """The samplers, limits and formats of a request's body. Problems are noted."""
     reasoning = body.inner("reasoning")
     limits = [body.number(name, least=1) for name in _LIMITS]
     return GenerationOptions(

@@ -2,8 +2,8 @@
 
 Below: the protocols' environment, routes, ids. Above: chat_start, responses_start.
 
-Such an application sends a chat's id also with what it asks about the chat for itself, such as its title, and some ask
-that first. Those requests do not stream. So one that does not stream begins no thread of that name. It gets a
+Such an application sends a chat's id also with requests for itself, such as one for the chat's title, and some send
+that one first. Those requests do not stream. So one that does not stream begins no thread of that name. It gets a
 provisional one, whose id comes from the chat and the words before the first answer. The chat's thread begins with the
 first request that streams. Where a request brings an answer of a provisional thread back, it begins as that one did.
 """
@@ -47,7 +47,7 @@ def thread_id_of(value: str) -> str | None:
 
 
 def no_thread_id(called: str) -> str:
-    """What is wrong with a text that can be no id of a thread."""
+    """The problem of a text that can be no id of a thread."""
     return f"{called} must be the id of a thread: 1 to {_LONGEST_ID} printable characters"
 
 
@@ -74,7 +74,7 @@ async def header_place(
     aside: str,
 ) -> ThreadPlace:
     """The place of a request whose header names that thread. `messages` are all of its conversation; `aside` is the id
-    of a new thread for what is no part of any other.
+    of a new thread, for a request that is no part of another.
     """
     brings_answer = any(message.role in _ANSWERS for message in messages)
     if stream and not brings_answer:

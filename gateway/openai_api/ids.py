@@ -24,7 +24,7 @@ _ITEM: Final = re.compile(r"(msg|rs|fc|fco|mcp|mcpr|ig|call)_(.+)_([0-9]{1,6})",
 
 
 class ItemPlace(NamedTuple):
-    """What an item's id says: the run, and the item's number in it, from 0."""
+    """The meaning of an item's id: the run, and the item's number in it, from 0."""
 
     kind: str
     run_id: str
@@ -47,7 +47,7 @@ def item_id(kind: ItemKind, run_id: str, number: int) -> str:
 
 
 def place_of(item: str) -> ItemPlace | None:
-    """Where an id leads; None: it is none of ours."""
+    """The place that an id names; None: it is not an id of the gateway's."""
     found = _ITEM.fullmatch(item)
     return None if found is None else ItemPlace(found[1], found[2], int(found[3]))
 

@@ -1,4 +1,4 @@
-"""What `include` may name, in the query of a list and in a request's body. Pure.
+"""Reads `include`, in the query of a list and in a request's body. Pure.
 
 Below: errors, fields. Above: responses_request; the protocols of conversations and of stored responses.
 https://platform.openai.com/docs/api-reference/responses/create#responses_create-include
@@ -29,7 +29,7 @@ _OF_LISTS: Final = frozenset({*_OFFERED, _LOGPROBS})
 
 
 def includes_asked(query: Sequence[tuple[str, str]]) -> frozenset[str]:
-    """What a query wants to be included: `include[]=...`, as the SDKs write it, or `include=...`.
+    """The words of a query's `include`: `include[]=...`, as the SDKs write it, or `include=...`.
 
     Raises:
         InvalidRequestError: 400
@@ -41,7 +41,7 @@ def includes_asked(query: Sequence[tuple[str, str]]) -> frozenset[str]:
 
 
 def read_includes(fields: OpenAIFields) -> list[str]:
-    """What a body wants to be included. What is wrong is noted: no answer has log probabilities."""
+    """The words of a body's `include`. Problems are noted: no answer has log probabilities."""
     names = fields.strings("include") or []
     for place, name in enumerate(names):
         if fields.is_full:

@@ -31,7 +31,7 @@ class ListedItem(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListPart:
-    """At most `limit` items behind the one with the id `after`, the latest first unless `oldest_first`; fewer where
+    """At most `limit` items after the one with the id `after`, the latest first unless `oldest_first`; fewer where
     they are large (PageSize).
     """
 

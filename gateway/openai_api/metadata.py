@@ -1,4 +1,4 @@
-"""What a client notes on a response or a conversation: up to 16 texts by name.
+"""A client's notes on a response or a conversation: up to 16 texts by name.
 
 Below: fields. Above: the readers of bodies. Pure.
 https://platform.openai.com/docs/api-reference/conversations/create#conversations_create-metadata
@@ -17,7 +17,7 @@ MOST_TEXT: Final = 512
 
 
 def read_metadata(fields: OpenAIFields, name: str = "metadata") -> JsonObject | None:
-    """The member of that name; None where there is none. What is wrong is noted."""
+    """The member of that name; None where there is none. Problems are noted."""
     given = fields.object(name)
     if given is None:
         return None

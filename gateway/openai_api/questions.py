@@ -1,6 +1,6 @@
 """Asks by words whether calls may run, and reads the answers that come as words.
 
-Above: the renderers, which show the questions, and what begins runs, which reads them in what a client brings back.
+Above: the renderers, which show the questions, and the starts of runs, which read them in a client's history.
 Below: unseen, ids. Pure. The text shows each call as it would run, and ends with the approvals' ids:
 
     [Approval needed] The tool 'refund' needs your approval before it runs.
@@ -46,7 +46,7 @@ _BACKTICKS: Final = re.compile(r"`+")
 
 
 class Question(NamedTuple):
-    """What is asked about a call. `approval_id` is the id of its `mcp_approval_request`; `arguments` is JSON as the
+    """A question about a call. `approval_id` is the id of its `mcp_approval_request`; `arguments` is JSON as the
     model wrote it, and `name` the tool's; both are empty where nobody knows them any more.
     """
 
@@ -57,7 +57,7 @@ class Question(NamedTuple):
 
 
 def question_text(questions: Sequence[Question], *, by_word: bool) -> str:
-    """What a person has to decide, and how. `by_word`: an answer in words counts."""
+    """The question for a person, in words. `by_word`: an answer in words counts."""
     if not questions:
         return ""
     asked = _BETWEEN.join(_asked(each) for each in questions)
@@ -126,7 +126,7 @@ def is_question(text: str) -> bool:
 
 
 def decision_of(message: Message) -> bool | None:
-    """What a person's message decides that is exactly `approve` or `deny`; None: it is none."""
+    """The decision of a person's message that is exactly `approve` or `deny`; None: it is another message."""
     if message.role != "user" or len(message.content) != 1 or not isinstance(block := message.content[0], TextBlock):
         return None
     return _WORDS.get(block.text.strip().lower()) if len(block.text) <= _LONGEST_WORD else None

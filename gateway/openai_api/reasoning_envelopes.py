@@ -1,4 +1,5 @@
-"""Reasoning as clients keep it: `encrypted_content`, signed, so that only what this gateway gave comes back to a model.
+"""Reasoning as clients keep it: `encrypted_content`, signed, so that only reasoning of this gateway comes back to a
+model.
 
 Below: the protocols' environment, whose store keeps the key. Above: the starts of runs, and stored responses. An
 envelope names the provider and the model that its data is for; nobody else is ever sent it (history.model_view). It is
@@ -43,7 +44,7 @@ class ReasoningEnvelopes:
         return f"{_VERSION}.{inside}.{self._signature(owner, inside)}"
 
     def opened(self, owner: str, sealed: str) -> ReasoningBlock | None:
-        """The reasoning in an envelope; None: it is none of this owner's, or was changed."""
+        """The reasoning in an envelope; None: the envelope is another owner's, or was changed."""
         version, _, rest = sealed.partition(".")
         inside, _, signature = rest.partition(".")
         if version != _VERSION or not hmac.compare_digest(

@@ -58,7 +58,7 @@ class ResponseView:
 async def view_of(
     environment: ProtocolEnvironment, caller: Caller, runs: Iterable[RunRecord], *, encrypted: bool = False
 ) -> ResponseView:
-    """How this caller is shown these runs.
+    """The form in which this caller sees these runs.
 
     Raises:
         StoreError, UnavailableError: reasoning is to be sealed, and the key cannot be read.

@@ -1,4 +1,4 @@
-"""The items of a request's `input`, as messages and as what else they say. Pure.
+"""The items of a request's `input`: messages, outputs of calls, decisions and references. Pure.
 
 Below: content, ids. Above: responses_request, which reads the rest of the body; responses_history.
 https://platform.openai.com/docs/api-reference/responses/create (November 2026)
@@ -67,8 +67,8 @@ class ApprovalItem:
 
 @dataclass(frozen=True, slots=True)
 class ReadInput:
-    """The items of a body, and what was read of each. `plain` are the messages of those up to the first that is not.
-    `counted`: how many they are, with those of the arrays in them (Fields.counted).
+    """The items of a body, and the object that was read of each. `plain` are the messages of those up to the first that
+    is not. `counted`: how many they are, with those of the arrays in them (Fields.counted).
     """
 
     items: Sequence[JsonValue]
@@ -90,8 +90,8 @@ _DEFAULT_PICTURE: Final = "image/png"
 
 
 def read_input(fields: OpenAIFields, name: str = "input", known: ReadInput | None = None) -> tuple[InputItem, ...]:
-    """The items in a member of a body; a text is one user message. What is wrong is noted. What is `known` is not read
-    again; that changes no result, but the messages' ids.
+    """The items in a member of a body; a text is one user message. Problems are noted. Items that are `known` are not
+    read again; that changes nothing but the messages' ids.
     """
     value = fields.value.get(name)
     if isinstance(value, str):

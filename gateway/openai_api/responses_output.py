@@ -58,7 +58,7 @@ class OutputItem:
 
     @property
     def place(self) -> JsonObject:
-        """What its own events say of where they belong."""
+        """The members of its events that say where they belong."""
         return {"item_id": self.id, "output_index": self.index}
 
 
@@ -68,7 +68,7 @@ class WordsItem(OutputItem):
     __slots__ = ("_replacement", "head", "opaque", "parts")
 
     def __init__(self, item_id: str, index: int, source_id: str, delta: str, more: JsonObject) -> None:
-        """`delta` is the type of the events of its deltas, `more` what they say besides their place."""
+        """`delta` is the type of the events of its deltas, `more` their members besides the place."""
         super().__init__(item_id, index, source_id)
         self.head = _head(delta, {**self.place, **more})
         self.parts: list[str] = []
@@ -77,7 +77,7 @@ class WordsItem(OutputItem):
 
     @property
     def text(self) -> str:
-        """All of it; what replaces it where it was taken back."""
+        """The whole text; the text that replaces it where it was taken back."""
         return encodable("".join(self.parts)) if self._replacement is None else self._replacement
 
     def replace(self, text: str) -> None:
@@ -90,7 +90,7 @@ class WordsItem(OutputItem):
 
 
 class MessageItem(WordsItem):
-    """What the model says: one text, or one refusal, if `is_refusal`."""
+    """A text of the model, or a refusal if `is_refusal`."""
 
     __slots__ = ("is_refusal",)
 
@@ -125,7 +125,7 @@ class MessageItem(WordsItem):
 
 
 class ReasoningItem(WordsItem):
-    """What the model thinks; without a part if only its provider can read it."""
+    """Reasoning of the model; without a part if only its provider can read it."""
 
     __slots__ = ("_seal", "_sealed")
 
@@ -298,7 +298,7 @@ class GivenItem(OutputItem):
 
 
 def function_output(call_id: str, output: str) -> JsonObject:
-    """What a backend tool gave, where its call is shown as a function's; without its id."""
+    """The result of a backend tool whose call is shown as a function's; without its id."""
     return {"type": "function_call_output", "status": "completed", "call_id": call_id, "output": output}
 
 
@@ -313,7 +313,7 @@ def approval_request(name: str, arguments: str, server: str | None) -> JsonObjec
 
 
 def result_text(content: Sequence[ContentBlock]) -> str:
-    """What a tool gave, as one text; its media in markdown."""
+    """A tool's result as one text; its media in markdown."""
     return encodable("\n".join(block.text if isinstance(block, TextBlock) else _media(block) for block in content))
 
 

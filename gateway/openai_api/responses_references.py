@@ -1,4 +1,4 @@
-"""What the ids in a request's items lead to: items of stored responses, and the questions that wait for a person.
+"""Resolves the ids in a request's items: items of stored responses, and questions that wait for a person.
 
 Below: responses_chain. Above: responses_start.
 """
@@ -117,7 +117,7 @@ def _numbers(items: Sequence[StoredItem]) -> Iterator[tuple[int, StoredItem]]:
 async def resolved(
     items: Sequence[InputItem], chain: Chain | None, stored: StoredItems
 ) -> list[SaidItem | ApprovalItem]:
-    """The items with stored ones in place of their references, and without what the chain has already.
+    """The items with stored ones in place of references to them, and without those that the chain has already.
 
     Raises:
         NotFoundError: there is no such item.
@@ -286,7 +286,7 @@ def answers_by_word(
 
 
 def _new_answers(items: Sequence[SaidItem | ApprovalItem]) -> list[ApprovalItem]:
-    """Those behind everything that the agent said. Its questions say nothing themselves."""
+    """The answers after everything that the agent said. The agent's questions do not count as its words."""
     found: list[ApprovalItem] = []
     for item in reversed(items):
         if isinstance(item, ApprovalItem):

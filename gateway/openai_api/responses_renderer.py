@@ -6,11 +6,11 @@ https://platform.openai.com/docs/api-reference/responses-streaming (November 202
     event: response.output_text.delta
     data: {"type":"response.output_text.delta","item_id":"msg_..._0","output_index":0,...,"sequence_number":4}
 
-`sequence_number` counts the frames from 0, so a client goes on behind the last number that it has; the last frame is
+`sequence_number` counts the frames from 0, so a client goes on after the last number that it has; the last frame is
 `[DONE]`, without one. Each item is added, grows and is done; `response.completed`, `.incomplete` or `.failed` has them
 all once more. Words that have ended are done at the next event that is shown: only that tells whether a failure or a
 cancel cut them off. A call of the client's is done at the end, when it is known whether it waits for its result: some
-clients run what is done, whatever comes behind it. One that does not wait is `incomplete`.
+clients run a call that is done, whatever follows it. One that does not wait is `incomplete`.
 
 Words that are taken back stay in the deltas that were sent: there is no event that removes them. What replaces them
 stands in the item's done events where it follows the words directly, and in the Response at the end in any case.
@@ -302,7 +302,7 @@ class ResponsesRenderer:
         return [*frames, self._snapshot(kind, strict_json.dump(self._response)), _DONE]
 
     def _ending(self, last: RunFinished | RunFailed) -> tuple[ResponseStatus, JsonObject]:
-        """The status of a run that has ended, and what the Response says of its end."""
+        """The status of a run that has ended, and the members of the Response about its end."""
         if isinstance(last, RunFailed):
             assert self._failure is not None, "it is a failure's"
             return "failed", {"error": response_error(last.code, encodable(self._failure.message))}
@@ -507,7 +507,7 @@ class ResponseBody(ResponsesRenderer):
 
 
 def _status_behind(event: Event) -> ItemStatus:
-    """Whether what ended before this event is complete."""
+    """The status of an item that ended before this event: complete, or cut off."""
     match event:
         case ModelCallEnded(reason):
             return "incomplete" if reason in _CUT_OFF else "completed"

@@ -1,7 +1,7 @@
 """The body of `POST /v1/responses`. Pure.
 
-Below: the readers of its parts. Above: responses_start. What a body says of things that this gateway has no word for is
-echoed or ignored; what would change the answer's form is refused.
+Below: the readers of its parts. Above: responses_start. Members that mean nothing to this gateway are
+echoed or ignored; members that would change the answer's form are refused.
 https://platform.openai.com/docs/api-reference/responses/create (November 2026)
 """
 
@@ -117,7 +117,7 @@ def _conversation(fields: OpenAIFields) -> str | None:
 
 
 def _check_rest(fields: OpenAIFields, request: ResponsesRequest) -> None:
-    """Note what is wrong with members that are read for nothing else."""
+    """Note problems in members that are only checked."""
     read_metadata(fields)
     fields.word("truncation", _TRUNCATIONS)
     for name in ("service_tier", "safety_identifier", "prompt_cache_key"):
@@ -136,7 +136,7 @@ def _check_rest(fields: OpenAIFields, request: ResponsesRequest) -> None:
 
 
 def _echoed(fields: OpenAIFields) -> JsonObject:
-    """What the request says of the members that a Response repeats; nothing of those that it leaves out."""
+    """The request's members that a Response repeats; none of those that the request leaves out."""
     body = fields.value
     echoed = {name: body[name] for name in _ECHOED if body.get(name) is not None}
     if isinstance(user := body.get("user"), str):  # some clients send an object
@@ -152,7 +152,9 @@ def _echoed(fields: OpenAIFields) -> JsonObject:
 
 
 def _flat(value: JsonObject) -> JsonObject:
-    """What clients wrote in Chat Completions' form, where the function is an object of its own."""
+    """A tool in the form of Responses, if a client wrote it in that of Chat Completions, where the function is an
+    object.
+    """
     inside: JsonValue = value.get("function")
     if not isinstance(inside, dict):
         return value

@@ -1,4 +1,4 @@
-"""The Response object: what its request says of it, what its run's record keeps of that, and the object itself.
+"""The Response object: the members from its request, the part that its run's record keeps, and the object itself.
 
 Below: errors, ids. Above: the renderer, the readers of requests, stored responses. Pure. It has all members that
 https://www.openresponses.org (2026-04-24) requires of a ResponseResource, and those of OpenAI's.
@@ -65,7 +65,7 @@ _INCOMPLETE: Final = {StopReason.MAX_TOKENS: "max_output_tokens"}
 
 @dataclass(frozen=True, slots=True)
 class ResponseForm:
-    """What a Response shows that its run's events do not say.
+    """The parts of a Response that do not come from its run's events.
 
     `model` is the agent's id, as the request wrote it. `echoed` are members that repeat the request, in the API's
     spelling; what it leaves out is filled in. `created_at` is in whole Unix seconds. `encrypted`: the request's
@@ -89,7 +89,7 @@ class ResponseForm:
 
     @property
     def remembered(self) -> JsonObject:
-        """What the run's record keeps of it; `form_of` reads it."""
+        """The form in which the run's record keeps it; `form_of` reads it."""
         kept: JsonObject = {
             "created_at": self.created_at,
             "echoed": self.echoed,

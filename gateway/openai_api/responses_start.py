@@ -69,8 +69,8 @@ _NAMES: Final = InputNames(run_id="Idempotency-Key", answers="input", response_f
 
 @dataclass(frozen=True, slots=True)
 class StartedResponse:
-    """A run that has begun. Close the viewer at the end. `form` is what its answer needs, `seal` is for its reasoning
-    where that is sealed, `headers` are on the answer.
+    """A run that has begun. Close the viewer at the end. The response is made of its events and of `form`; `seal`
+    seals its reasoning where that is sealed, `headers` are the response's.
     """
 
     viewer: Viewer
@@ -160,8 +160,8 @@ async def _taken_names(agent: OpenAgent, request: ResponsesRequest) -> Collectio
 
 
 async def _seal_for(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Seal | None:
-    """What seals the reasoning in the answer; None: nothing is sealed. It is there before the run begins, because a
-    client asks again where the store cannot give the key.
+    """The function that seals the reasoning in the answer; None: nothing is sealed. The key is read before the run
+    begins, because a client asks again if the store cannot give it.
     """
     if not (request.encrypted or not request.store):
         return None
@@ -169,7 +169,7 @@ async def _seal_for(environment: ProtocolEnvironment, caller: Caller, request: R
 
 
 def _first_run(content: bytes) -> str:
-    """The first run that the items of a body seem to come from: only where to look for what is known of them. Empty:
+    """The first run that the items of a body seem to come from, which only says where to look in the cache. Empty:
     there is none.
     """
     found = _RUN.search(content, 0, _SEARCHED_BYTES)
@@ -341,7 +341,7 @@ def _approvals(settings: ResponsesSettings, request: ResponsesRequest, chain: Ch
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """All that a run's input is made of. The form names its thread; `place` is what a header says of it."""
+    """Everything that a run's input is made of. The form names its thread; `place` is what a header says of it."""
 
     request: ResponsesRequest
     chain: Chain | None

@@ -25,14 +25,14 @@ from gateway.store import RunRecord
 
 
 class StoredResponses:
-    """The responses of all callers; each sees its own. One that was not to be stored is gone once it has ended."""
+    """The responses of all callers; each sees its own. A response with `store: false` is gone once it has ended."""
 
     def __init__(self, environment: ProtocolEnvironment) -> None:
         self._environment = environment
         self._runs = BegunRuns(environment, RunWords(no_response, _events_expired, _no_event_of))
 
     async def response(self, caller: Caller, response_id: str, *, encrypted: bool = False) -> JsonObject:
-        """The response as it is now: one that is under way with what there is. Raises NotFoundError."""
+        """The response as it is now; one that is under way, with the output so far. Raises NotFoundError."""
         return await self._shown(caller, await self._record(caller, response_id), encrypted=encrypted)
 
     async def _shown(self, caller: Caller, record: RunRecord, *, encrypted: bool = False) -> JsonObject:
@@ -57,7 +57,7 @@ class StoredResponses:
         return await self._runs.stream(caller, record, make, after=after)
 
     async def cancel(self, caller: Caller, response_id: str) -> JsonObject:
-        """Stop a response; what became of it. One that has ended stays as it is, and is found as long as it is not
+        """Stop a response. Gives it as it ended. One that has ended stays as it is, and is found as long as it is not
         erased. Raises NotFoundError.
         """
         await self._runs.stop(caller, await self._runs.record(caller, response_id))
@@ -78,7 +78,7 @@ class StoredResponses:
         return {"id": response_id, "object": "response", "deleted": True}
 
     async def input_items(self, caller: Caller, response_id: str) -> list[ThreadItem]:
-        """What came with the response's request, the oldest first. Raises NotFoundError."""
+        """The items of the response's request, the oldest first. Raises NotFoundError."""
         record = await self._record(caller, response_id)
         given = (await self._environment.kept_messages(caller, record.client_id)).given
         return [item for message in given for item in message_items(message)]

@@ -1,4 +1,4 @@
-"""What the routes of OpenAI's API share: their prefixes, the body of a request, its answers and errors.
+"""Shared by the routes of OpenAI's API: prefixes, bodies, responses and errors.
 
 Above: the protocols under `/v1`. Below: protocol, errors.
 """
@@ -73,7 +73,7 @@ def header_text(headers: Mapping[str, str], name: str) -> str:
 
 
 def left_out_headers(left_out: Sequence[str]) -> Mapping[str, str]:
-    """The header that names the tools of a request that its run does not have; the log is told, too."""
+    """The header that names the tools of a request that its run does not have; they are logged, too."""
     if not left_out:
         return {}
     named = [quote(name[:_LONGEST_NAMED], safe=" ", errors="replace") for name in dict.fromkeys(left_out)]

@@ -27,7 +27,7 @@ _DIGEST_BYTES: Final = 4
 
 
 class NamespacedName(NamedTuple):
-    """What a client calls a function of a namespace."""
+    """The name of a function of a namespace, as its client writes it."""
 
     namespace: str
     name: str
@@ -36,7 +36,7 @@ class NamespacedName(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ReadTools:
     """The tools of a request. `specs` are its functions, `namespaced` those of them that are in a namespace, by the
-    name that the model knows. `left_out`: what its other tools are called.
+    name that the model knows. `left_out`: the names of its other tools.
     """
 
     specs: tuple[ToolSpec, ...]
@@ -44,7 +44,7 @@ class ReadTools:
     left_out: tuple[str, ...]
 
     def known_names(self) -> _KnownNames:
-        """What the model calls the functions in namespaces."""
+        """The names under which the model gets the functions in namespaces."""
         of_namespaces: dict[str, set[str]] = {}
         for known, named in self.namespaced.items():
             of_namespaces.setdefault(named.namespace, set()).add(known)
@@ -59,7 +59,7 @@ class _KnownNames(NamedTuple):
 
 
 def flat_name(namespace: str, name: str) -> str:
-    """What a model calls a function of a namespace, where no other tool has that name."""
+    """The name under which a model gets a function of a namespace, if no other tool has that name."""
     whole = f"{namespace}__{name}"
     return whole if len(whole) <= _LONGEST_NAME else _with_digest(namespace, name)
 
@@ -67,7 +67,7 @@ def flat_name(namespace: str, name: str) -> str:
 def read_tools(
     body: OpenAIFields, *, namespaces: bool = False, refuses_others: bool = False, taken: Container[str] = ()
 ) -> ReadTools:
-    """The `tools` of a request; of two that have one name, the last. What is wrong is noted.
+    """The `tools` of a request; of two that have one name, the last. Problems are noted.
 
     What is no function is left out, or wrong if it `refuses_others`; so are functions in namespaces without
     `namespaces`. Names that are `taken` are other tools' of the model's.
@@ -139,7 +139,7 @@ def _with_digest(namespace: str, name: str, number: int = 0) -> str:
 
 
 def _called(kind: str, tool: JsonObject) -> str:
-    """What a tool of another kind is called: its type, and its name if it has one."""
+    """The name of a tool of another kind: its type, and its own name if it has one."""
     inside = tool.get(kind)
     name = tool.get("name") or (inside.get("name") if isinstance(inside, dict) else None)
     return f"{kind} {name}" if isinstance(name, str) and name else kind
@@ -149,7 +149,7 @@ def _called(kind: str, tool: JsonObject) -> str:
 
 
 def read_tool_choice(body: OpenAIFields, tools: ReadTools) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
-    """The tools that the model may call, and what `tool_choice` says of them. What is wrong is noted.
+    """The tools that the model may call, by `tool_choice`, and whether it must. Problems are noted.
 
     Whether a forced call can be made is known when the run begins.
     """
@@ -170,7 +170,7 @@ def read_tool_choice(body: OpenAIFields, tools: ReadTools) -> tuple[tuple[ToolSp
 
 
 def _known_name(function: OpenAIFields, known: _KnownNames) -> str:
-    """What the model calls a function; empty where its name is wrong, which is noted."""
+    """The name under which the model gets a function; empty if its name is wrong, which is noted."""
     name, namespace = function_name(function), function.text("namespace")
     if not namespace:
         return name

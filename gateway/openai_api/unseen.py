@@ -1,4 +1,5 @@
-"""Marks what nobody would see in a value, or what turns its neighbours around, as the page does (`unseen.ts`).
+"""Marks characters that nobody would see in a value, or that turn their neighbours around, as the page does
+(`unseen.ts`).
 
 Above: questions. Below: the standard library. Pure. A person who agrees to a value has to read what is there. Line ends
 hide nothing, nor does what emoji are made of, where it follows one.

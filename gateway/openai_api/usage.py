@@ -1,4 +1,4 @@
-"""The tokens of a run as Chat Completions tells them, and as Responses does. Pure.
+"""The tokens of a run in the forms of Chat Completions and of Responses. Pure.
 
 Below: usage of the words. Above: the renderers.
 """
@@ -14,8 +14,8 @@ from gateway.usage import add_usage
 
 
 def chat_usage(usages: Sequence[Usage]) -> JsonObject | None:
-    """The `usage` of a chat completion, of all models together; None: nothing was reported. What no model call said is
-    null.
+    """The `usage` of a chat completion, of all models together; None: nothing was reported. A number
+    that no model call reported is null.
     """
     if not usages:
         return None

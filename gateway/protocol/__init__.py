@@ -2,22 +2,22 @@
 renders events (pure).
 
 wire_protocol.py   what a protocol is
-environment.py     what each of them gets: the access to everything below, in one object
+environment.py     the one object that each of them gets: the access to everything below
 run_access.py      runs and approvals
 thread_access.py   threads, their messages and versions
 agent_access.py    agents and tools
-caller_access.py   who may what, what counts; documents
-begin.py           from what was read to a run: the agent, an earlier copy of the request, the plans, the start
+caller_access.py   rights and limits of callers; their documents
+begin.py           begins the run of a request: the agent, an earlier copy of the request, the plans, the start
 begun_runs.py      a run that has begun, by its id
 earlier_calls.py   the calls that an earlier run left open for a person
-input_cache.py     what was read and recognised of a conversation's last request
+input_cache.py     caches a conversation's last request, as it was read and recognised
 renderer.py        the contract of renderers; a run as a stream, or as one body
-protocol_settings.py   what the operator decides for a protocol, as it holds for each caller
+protocol_settings.py   a protocol's settings, as they hold for each caller
 
 What the routes of all protocols share:
 
 requests.py        reads a request: who asks, ids in its path, its body
-fields.py          the members of a body, and what is wrong with them
+fields.py          the members of a body, and the problems in them
 media_fields.py, tool_fields.py, generation_fields.py   media, a client's tools and samplers in the members of a body
 answers.py         plain JSON answers; headers that name a run
 pages.py           how long a page of a list may be in bytes

@@ -45,14 +45,14 @@ class AgentAccess(CallerAccess):
         )
 
     def agent_settings(self, agent: OpenAgent, kind: type[SettingsT]) -> SettingsT | None:
-        """What the agent says for a protocol by the model `kind` of its WireProtocol.agent_settings; None: nothing."""
+        """The agent's settings of this kind (WireProtocol.agent_settings); None: it has none."""
         return next((each for each in agent.definition.protocol_settings.values() if isinstance(each, kind)), None)
 
     async def stored_agents(
         self, caller: Caller, *, limit: int, after: str = ""
     ) -> tuple[list[StoredAgent], str | None]:
-        """The stored agents of this caller, by id, behind that id; and behind which id more are, None for no more. None
-        for visitors.
+        """The caller's stored agents that follow that id, in the order of their ids; and the id after which there are
+        more, None at the end. Visitors have no stored agents.
         """
         stored = self._runner.agents.stored
         if stored is None or caller.agents is not None:
@@ -95,7 +95,7 @@ class AgentAccess(CallerAccess):
 
     @property
     def parts_for_callers(self) -> PartsForCallers:
-        """What agents that callers make may have."""
+        """The models and tools that agents of callers may have."""
         stored = self._runner.agents.stored
         return PartsForCallers() if stored is None else stored.parts
 

@@ -31,7 +31,7 @@ DIGEST: Final = "digest"
 
 
 def body_digest(body: JsonObject) -> str:
-    """What identifies a body, however its members are ordered."""
+    """A digest of the body. The order of its members does not matter."""
     return hashlib.blake2b(orjson.dumps(body, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
 
 
@@ -60,7 +60,7 @@ class RunName(Generic[FormT]):
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[FormT]):
-    """A way to run a request. `form` is what the answer needs besides the run's events.
+    """A way to run a request. The answer is made of the run's events and of `form`.
 
     `only_again`: the plan counts only if an earlier run took in the same results or answers, and then failed. Then the
     model is asked, and nothing is taken in twice. `gives_way`: codes of conflicts at which the next plan is tried.

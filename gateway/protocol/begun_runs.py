@@ -1,4 +1,4 @@
-"""A run that has begun, by its id: its record, its events, its frames, its end, and what its thread says of it.
+"""A run that has begun, by its id: its record, its events, its frames and its end.
 
 Below: the environment, renderers. Above: the rooms of protocols that show runs once they have begun. Every run of the
 caller's is found, whichever protocol it came by.
@@ -69,7 +69,7 @@ class BegunRuns:
             return await self._environment.attach(caller, run_id)
 
     async def so_far(self, caller: Caller, record: RunRecord, make: MakeRenderer) -> JsonObject | None:
-        """The run as it is now: with what there is, if it is under way. None: its log was deleted."""
+        """The run as it is now; one that is under way, with the output so far. None: its log was deleted."""
         if (viewer := await self.watch(caller, record.client_id)) is None:
             return None
         with closing(viewer):

@@ -1,4 +1,4 @@
-"""What a protocol knows of the gateway and of its callers: who may what, what counts, their documents.
+"""The rights and limits of callers, and their documents; and the parts of the gateway that a protocol uses.
 
 Below: the runner, access. Above: agent_access.
 """
@@ -33,7 +33,7 @@ _MANY: Final = 1_000  # items of a request: a stage of it takes some 5 ms for so
 
 
 class CallerAccess:
-    """Who may what, and what counts; the documents of each caller."""
+    """The rights and limits of callers, and the documents of each."""
 
     __slots__ = (
         "_configured_url",
@@ -70,7 +70,7 @@ class CallerAccess:
         """`runs` counts them. `needs_key`: every caller has one. `open_to_all`: other machines' users may be among the
         callers without a key. `endpoints`: which ones callers' agents may reach. `fetcher` calls URLs that callers
         name, under the fetch policy. `sections` of the configuration file belong to protocols; `settings` are its
-        section `protocols`, and those of its keys. `time` is that of the event loop, for what takes long.
+        section `protocols`, and those of its keys. `time` shares the event loop between long pieces of work.
         """
         self._runner = runner
         self._runs = runs
@@ -135,7 +135,7 @@ class CallerAccess:
     # --- documents
 
     def documents(self, caller: Caller, *, counted: bool = True) -> OwnedDocuments:
-        """What is neither thread nor run of the caller's. Putting one counts as a run, if it is `counted`."""
+        """The caller's documents of a kind. If `counted`, each one that is put counts as a run."""
         count = partial(self._counted, caller) if counted else nullcontext
         return OwnedDocuments(self._runner.store.documents, caller.owner, count)
 

@@ -1,4 +1,4 @@
-"""Refuses keys what is turned off for them: `protocols.<name>: false` of a key.
+"""Refuses keys the protocols that are turned off for them: `protocols.<name>: false` of a key.
 
 Below: callers. Above: the composition root, which asks before each request that reaches a route.
 """
@@ -16,7 +16,7 @@ from gateway.errors import ForbiddenError
 
 
 class MayBeOff(Protocol):
-    """What is asked here of a wire protocol; see protocol.WireProtocol."""
+    """The members of a WireProtocol that are read here."""
 
     @property
     def settings(self) -> Mapping[str, object]: ...

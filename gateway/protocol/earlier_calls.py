@@ -28,7 +28,7 @@ class EarlierCall:
 
 
 def kept_calls(calls: Sequence[EarlierCall]) -> JsonObject:
-    """What a run's record keeps of these calls; `earlier_calls` reads it."""
+    """The form in which a run's record keeps these calls; `earlier_calls` reads it."""
     kept: list[JsonValue] = [
         [call.call_id, call.name, call.arguments, call.server, call.approval_request_id] for call in calls
     ]

@@ -24,7 +24,7 @@ class ProtocolEnvironment(RunAccess, ThreadAccess):
     __slots__ = ()
 
     def shared(self, make: Callable[[ProtocolEnvironment], Item]) -> Item:
-        """What several protocols share: `make` makes it once for all of them."""
+        """An object that several protocols share. `make` makes it once for all of them."""
         if make not in self._shared:
             self._shared[make] = make(self)
         return cast(Item, self._shared[make])

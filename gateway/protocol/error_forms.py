@@ -16,7 +16,7 @@ from gateway.protocol.paths import path_with_marked_slashes
 
 
 class HasErrorForm(Protocol):
-    """What is asked here of a wire protocol; see protocol.WireProtocol."""
+    """The members of a WireProtocol that are read here."""
 
     @property
     def paths(self) -> Sequence[str]: ...

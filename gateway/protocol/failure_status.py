@@ -53,7 +53,7 @@ def failure_of(
 ) -> RunFailedError | None:
     """The error of a run that failed or was cancelled; None of another. `to_operator`: the caller may see why a model
     failed; others read that `who` cannot answer. `what` is the protocol's word for a run. `refusals`: the status of
-    codes that differ from the usual one, and what others read.
+    codes that differ from the usual one, and the message that others read.
     """
     if isinstance(last, RunFinished):
         cancelled = isinstance(last.outcome, Cancelled)

@@ -34,7 +34,7 @@ class ItemCount:
 
 
 class Fields:
-    """The members of one object. What is wrong is noted; `check` refuses it with the `status`."""
+    """The members of one object. Problems are noted; `check` refuses them together, with the `status`."""
 
     status: ClassVar[int] = 400
 
@@ -45,9 +45,7 @@ class Fields:
         problems: list[FieldProblem] | None = None,
         count: ItemCount | None = None,
     ) -> None:
-        """`at` is the object's JSON pointer in the body; `problems` and `count` are those of the object that it stands
-        in.
-        """
+        """`at` is the object's JSON pointer in the body; `problems` and `count` are those of the object around it."""
         self.value = value
         self._at = at
         self.problems = [] if problems is None else problems
@@ -63,7 +61,7 @@ class Fields:
 
     @property
     def is_full(self) -> bool:
-        """Whether as much is wrong as is told."""
+        """Whether there are as many problems as an error lists."""
         return len(self.problems) >= _MOST_PROBLEMS
 
     def _note(self, pointer: str, message: str) -> None:
@@ -75,11 +73,11 @@ class Fields:
         return type(self)(value, f"{self._at}/{place}", self.problems, self._count)
 
     def called(self, name: str) -> str:
-        """What messages call the member."""
+        """The name of the member in messages."""
         return name
 
     def check(self) -> None:
-        """Raises InvalidRequestError if anything was wrong; its message has all of it."""
+        """Raises InvalidRequestError if there are problems; its message has all of them."""
         if self.problems:
             raise InvalidRequestError(
                 "; ".join(each.detail for each in self.problems), status=self.status, problems=self.problems
@@ -95,8 +93,8 @@ class Fields:
         return value if type(value) is str else self._of(name, str, "a string")
 
     def required(self, name: str, *, filled: bool = False) -> str:
-        """A text that has to be there, and not be empty if it is to be `filled`. Empty where it is wrong, which is
-        noted.
+        """A text that must be there, and if `filled` must not be empty. If it is wrong, that is noted, and the result
+        is empty.
         """
         value = self.value.get(name)
         if type(value) is str and value:
@@ -123,8 +121,8 @@ class Fields:
         return None if value is None else type(self)(value, self.pointer(name), self.problems, self._count)
 
     def objects(self, name: str) -> Iterator[Self]:
-        """The members of each object of an array, as they are asked for, until as much is wrong as is told. Other items
-        are wrong.
+        """The members of each object of an array, one by one, until there are as many problems as an error lists. An
+        item that is no object is a problem.
         """
         if not (items := self.items(name)):
             return
@@ -191,7 +189,7 @@ class Fields:
         return None
 
     def word(self, name: str, words: Mapping[str, Kind]) -> Kind | None:
-        """What one of these words stands for."""
+        """The value that the member's word stands for."""
         value = self.value.get(name)
         if value is None:
             return None

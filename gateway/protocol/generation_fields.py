@@ -1,4 +1,4 @@
-"""Reads what bodies of several protocols say alike of how a model is to answer.
+"""Reads generation options that bodies of several protocols write alike.
 
 Below: fields. Above: the protocols' readers of bodies.
 """
@@ -13,7 +13,7 @@ _MOST_SEED: Final = 2**63
 
 
 def read_stop(body: Fields) -> tuple[str, ...] | None:
-    """`stop`: a text, or an array of texts. What is wrong is noted."""
+    """`stop`: a text, or an array of texts. Problems are noted."""
     if (value := body.value.get("stop")) is None:
         return None
     if isinstance(value, str):
@@ -25,7 +25,7 @@ def read_stop(body: Fields) -> tuple[str, ...] | None:
 
 
 def read_seed(body: Fields) -> int | None:
-    """`seed`: a whole number. What is wrong is noted."""
+    """`seed`: a whole number. Problems are noted."""
     value = body.value.get("seed")
     if value is None:
         return None

@@ -1,5 +1,5 @@
-"""Keeps what was read of a conversation's last request, and what of it was recognised, so that the next request pays
-for what is new.
+"""Keeps a conversation's last request as it was read and recognised, so that the next request costs only as much as its
+new part.
 
 Below: the history's cache. Above: the rooms of protocols whose clients send their whole conversation with every
 request; they say how they recognise it. Where the bytes of its items begin as they did before, these are not parsed
@@ -41,7 +41,7 @@ _MOST_PLACES: Final = 3
 
 
 class ReadBefore(Protocol):
-    """What was read of a request's items."""
+    """A request's items, as they were read."""
 
     @property
     def items(self) -> Sequence[JsonValue]: ...
@@ -87,7 +87,7 @@ def known_and_new(
 
 
 class KnownInput(Generic[_Read]):
-    """What is known of one conversation's requests. It may be dropped at any time."""
+    """The cache of one conversation. It may be dropped at any time."""
 
     def __init__(self, member: str, common_beginning: CommonBeginning) -> None:
         self.history = HistoryCache()
@@ -117,7 +117,8 @@ class KnownInput(Generic[_Read]):
     def recognise(
         self, stored: Sequence[Message], sent: tuple[Message, ...], how: Recogniser = known_and_new
     ) -> tuple[Message, ...]:
-        """What `how` makes of these messages. A run asks several times before it begins; `sent` is its own."""
+        """The thread that `how` makes of these messages. A run calls this several times before it begins, with the same
+        `sent`."""
         last = self._last
         if sent is not last.sent or stored != last.stored:
             last = self._last = _Recognition(stored, sent, how(stored, sent, self._beginning))
@@ -138,7 +139,7 @@ class KnownInput(Generic[_Read]):
         return known, new
 
     def keep(self, read: _Read, body: JsonObject, content: bytes) -> None:
-        """Take in what was read of a request."""
+        """Cache a request as it was read."""
         given = body[self._member]
         assert isinstance(given, list), "it was read"
         self.read = read
@@ -193,13 +194,15 @@ class InputCache(Generic[_Read]):
         self._known: LruCache[_Key, KnownInput[_Read]] = LruCache(limit_bytes)
 
     def find(self, owner: str, name: str) -> KnownInput[_Read]:
-        """What is known of a conversation, or nothing. `name` only says where to look."""
+        """The cache of a conversation, or an empty one. `name` only says where to look."""
         return self._known.get((owner, name)) or KnownInput(self._member, self._common_beginning)
 
     def keep(
         self, owner: str, name: str, known: KnownInput[_Read], read: _Read | None, body: JsonObject, content: bytes
     ) -> None:
-        """Keep what was read of a request. A short one drops nothing: chat applications ask for a title in between."""
+        """Cache a request as it was read. A short request replaces nothing: chat applications ask for a title in
+        between.
+        """
         if read is None or len(read.items) < LEAST_MESSAGES:
             return
         known.keep(read, body, content)

@@ -24,7 +24,7 @@ _FETCHED: Final = ("http://", "https://")
 
 
 def linked_medium(fields: Fields, name: str, kind: type[MediaBlock], title: str | None = None) -> MediaBlock | None:
-    """The medium at the URL in a member; one that holds the data itself is of the kind that it says. What is wrong is
+    """The medium at the URL in a member; one that holds the data itself is of the kind that it says. Problems are
     noted.
     """
     url = fields.required(name, filled=True)
@@ -42,7 +42,7 @@ def linked_medium(fields: Fields, name: str, kind: type[MediaBlock], title: str 
 
 
 def read_file(fields: Fields) -> MediaBlock | None:
-    """A file by its `file_data`, `file_url` or `file_id`, with its `filename`. What is wrong is noted."""
+    """A file by its `file_data`, `file_url` or `file_id`, with its `filename`. Problems are noted."""
     title, file_id, data = fields.text("filename"), fields.text("file_id"), fields.text("file_data")
     if data:
         return linked_medium(fields, "file_data", DocumentBlock, title) if ":" in data else _named_file(data, title)
@@ -55,7 +55,7 @@ def read_file(fields: Fields) -> MediaBlock | None:
 
 
 def _named_file(data: str, title: str | None) -> MediaBlock:
-    """A file in base64 without its type: its name tells it."""
+    """A file in base64 without its type, which follows from the file's name."""
     media_type = mimetypes.guess_type(title or "")[0] or _UNKNOWN_TYPE
     return block_of_media(media_type.partition("/")[0], Base64Source(data, media_type), title)
 

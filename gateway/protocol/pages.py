@@ -1,4 +1,5 @@
-"""How long a page of a list may be in bytes: one that has so many ends early, and its cursor goes on from there.
+"""The most bytes that a page of a list may have: a page that reaches them ends early, and its cursor goes on from
+there.
 
 Above: the protocols, which add what they show. Pure.
 """
@@ -24,7 +25,7 @@ class PageSize:
 
     @property
     def is_full(self) -> bool:
-        """Whether the page ends with what it has."""
+        """Whether the page has as many bytes as it may have."""
         return self._bytes >= PAGE_BYTES
 
     def add(self, item: JsonValue) -> None:

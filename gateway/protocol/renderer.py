@@ -38,12 +38,12 @@ _ANSWERS: Final = frozenset({TextDelta, ReasoningDelta, MediaGiven, ToolCallStar
 class Renderer(Protocol[BodyT_co]):
     """One run as a protocol shows it to one viewer: a fold over the run's log, from event 1.
 
-    What it gives depends on the request that made it and on the events alone: not on how they are cut into batches and
+    Its frames depend on the request that made it and on the events alone: not on how they are cut into batches and
     pieces into `Deltas`, nor on the time, nor on what is random. Then a viewer that comes late gets the frames that the
     first one got. Ids and times that a protocol shows come from the request's record or from the events' own ids.
 
-    Frames are numbered by counting them, so a client that lost its stream names the last frame it has and goes on
-    behind it. What was taken back comes to later viewers without its words: each piece of such a text is empty, and a
+    Frames are numbered by counting them, so a client that lost its stream names the last frame it has and goes on after
+    it. Text that was taken back comes to later viewers without its words: each piece of such a text is empty, and a
     medium has no data (`messages.NO_DATA`). Each gives as many frames as it gave before.
     """
 

@@ -1,4 +1,4 @@
-"""Reads what a request says: who asks, which page, ids in its path, its body.
+"""Reads a request: its caller, its page, the ids in its path, its body.
 
 Below: paths, callers, errors. Above: the protocols.
 """
@@ -122,7 +122,7 @@ def expect_object(body: JsonValue) -> JsonObject:
 
 
 def no_object(body: JsonValue) -> str:
-    """What is wrong with a body that is not an object."""
+    """The error of a body that is not an object."""
     return f"the body is {json_kind(body)}; it must be a JSON object"
 
 

@@ -19,7 +19,7 @@ _PARAMETER: Final = re.compile(r"\{[^}:]*")  # of a path: its name, and not its 
 
 
 class HasName(Protocol):
-    """What is asked here of a wire protocol; see protocol.WireProtocol."""
+    """The members of a WireProtocol that are read here."""
 
     @property
     def name(self) -> str: ...

@@ -141,16 +141,16 @@ class RunAccess(AgentAccess):
         cursor: str | None = None,
         total: int | None = None,
     ) -> tuple[Page[RunRecord], int]:
-        """A page of those of the caller's runs, as Store.find_runs."""
+        """A page of the caller's runs that fit, as Store.find_runs."""
         return await self._runner.find_runs(caller.owner, wanted, limit=limit, cursor=cursor, total=total)
 
     async def ended_logs(self, caller: Caller, runs: Sequence[RunRecord]) -> Mapping[str, Sequence[Event]]:
-        """By their ids, the events of the first of these ended runs: of those whose log is there and short."""
+        """The events of the first of these ended runs, by run id: of runs whose log is there and short."""
         return await self._runner.ended_logs(caller.owner, runs)
 
     async def run_messages(self, caller: Caller, run_id: str) -> RunMessages:
-        """What its thread has of a run, with or without its log; of a run under way, so far. Nothing of a run that has
-        not begun, or whose messages were deleted.
+        """A run's messages, as its thread has them, with or without its log; of a run under way, those so far. There
+        are none if the run has not begun, or its messages were deleted.
 
         Raises:
             NotFoundError: no such run; or the version of the thread is gone on which it was at work.
@@ -169,7 +169,7 @@ class RunAccess(AgentAccess):
         return await self._runner.thread_head(caller.owner, thread_id)
 
     async def delete_run(self, caller: Caller, run_id: str) -> None:
-        """Forget a run and its events; what it said stays on its thread.
+        """Delete a run's record and events; its messages stay on its thread.
 
         Raises:
             NotFoundError: no such run.

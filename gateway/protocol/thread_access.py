@@ -39,7 +39,7 @@ class ThreadAccess(AgentAccess):
         return await self._runner.threads(caller.owner, limit=limit, cursor=cursor, skip=skip)
 
     async def thread(self, caller: Caller, thread_id: str) -> ThreadSummary:
-        """What is told of a thread without its messages. Raises NotFoundError."""
+        """A thread's summary: everything but its messages. Raises NotFoundError."""
         return await self._runner.thread(caller.owner, thread_id)
 
     async def message(self, caller: Caller, thread_id: str, message_id: str) -> Message:
@@ -59,7 +59,7 @@ class ThreadAccess(AgentAccess):
         return await message_runs(self._runner.store, caller.owner, thread_id)
 
     async def find_message(self, caller: Caller, message_id: str, *, limit: int = 1) -> list[str]:
-        """The ids of the caller's threads that have a message of that id: the latest first, behind them those that are
+        """The ids of the caller's threads that have a message of that id: the latest first, then those that are
         not listed. It takes longer than other reads (0.2 s for an id that none of 100,000 threads has).
         """
         return await self._runner.store.find_message(caller.owner, message_id, limit=limit)
@@ -175,9 +175,9 @@ class ThreadAccess(AgentAccess):
     async def append_messages(
         self, caller: Caller, thread_id: str, messages: Sequence[Message], *, waits: bool = False
     ) -> Sequence[Message]:
-        """Add messages to a thread without a run, which counts as one for the caller; these as they are kept. Those
-        that the thread has already stay, so that a request may be repeated. What a visitor says in the operator's voice
-        is left out. `waits`: for the runs that are at work on the thread.
+        """Add messages to a thread without a run, which counts as one for the caller. Returns them as they are kept.
+        Those that the thread has already stay, so that a request may be repeated. A visitor's system and developer
+        messages are left out. `waits`: for the runs that are at work on the thread.
 
         Raises:
             NotFoundError: no such thread.
@@ -237,7 +237,7 @@ class ThreadAccess(AgentAccess):
     async def update_thread(
         self, caller: Caller, thread_id: str, change: ThreadChange, *, counted: bool = True
     ) -> None:
-        """Change what is told of a thread, also while a run is at work on it. `counted`: see `count`.
+        """Change a thread's title or metadata, also while a run is at work on it. `counted`: see `count`.
 
         Raises:
             NotFoundError: no such thread.

@@ -22,7 +22,7 @@ class TimeSharing:
         self._is_given = False
 
     async def run(self, owner: str, steps: Generator[None, None, Result]) -> Result:
-        """What the steps return. Each of them should take some milliseconds."""
+        """Run the steps, each of which should take some milliseconds. Gives their result."""
         while True:
             await self._turn(owner)
             try:
@@ -34,7 +34,7 @@ class TimeSharing:
                 self._give_on()
 
     async def turn(self, owner: str) -> None:
-        """Wait for the owner's turn. What follows, up to its next await, is one step."""
+        """Wait until the owner may work. The code that follows, up to its next await, is one step."""
         await self._turn(owner)
         self._give_on()
 

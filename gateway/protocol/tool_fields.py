@@ -30,7 +30,7 @@ def is_function(tool: Fields, *, unsaid: bool = False) -> bool:
 
 
 def function_spec(tool: Fields) -> ToolSpec:
-    """The function as a tool. What is wrong is noted."""
+    """The function as a tool. Problems are noted."""
     if (usual := _usual(tool.value)) is not None:
         return usual
     function = function_of(tool)
@@ -39,7 +39,7 @@ def function_spec(tool: Fields) -> ToolSpec:
 
 
 def _usual(tool: JsonObject) -> ToolSpec | None:
-    """The function, if nothing of it is wrong: reading 10,000 of them takes a third of the time so."""
+    """The function, if it has no problem. Reading 10,000 functions this way takes a third of the time."""
     inside = tool.get("function")
     function = inside if type(inside) is dict else tool if inside is None else {}
     name, description, schema = function.get("name"), function.get("description"), function.get("parameters")

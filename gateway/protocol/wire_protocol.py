@@ -36,11 +36,11 @@ class WireProtocol:
     protocols may share one. Where all of them are turned off (`protocols.<name>: false`), the protocol has no routes
     and no part of the API document; what it stored is swept and kept as before. Without any it cannot be turned off.
 
-    `root` is what `GET /` answers, with a key, to a client that asks for JSON: by that clients of the protocol find out
-    what they speak to. Of several protocols the first one's counts.
+    `root` is the response of `GET /`, with a key, to a client that asks for JSON: clients of the protocol recognise the
+    server by it. Of several protocols the first one's counts.
 
-    `agent_settings` are pydantic models of what an agent of the file may say for the protocol, by the names of the
-    agent's members: `ProtocolEnvironment.agent_settings` gives them.
+    `agent_settings` are pydantic models of settings that an agent of the file may have for the protocol, by the names
+    of the agent's members: `ProtocolEnvironment.agent_settings` gives them.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The gateway's own API, what spans two protocols, and the protocols that are dropped in, one file each.
+"""The gateway's own API, a stream that spans two protocols, and the protocols that are dropped in, one file each.
 
 agents.py, approvals.py, runs.py, threads.py, visitors.py   the gateway's own API
 ml_stream.py   ml-commons' stream, which speaks AG-UI too
