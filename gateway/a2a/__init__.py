@@ -4,9 +4,9 @@ ids.py         ids of tasks and contexts, and of what a run shows; each leads ba
 errors.py      errors as JSON-RPC and REST write them; the members of parameters
 parts.py       texts, files and data, to and from content blocks
 states.py      states of tasks
-settings.py    what the operator decides, and writes on cards
+settings.py    the operator's settings, and the texts of cards
 dialects.py    methods and objects as each version writes them
-request.py     what a client sends, with its answers and tools
+request.py     a client's message, with its answers and tools
 tasks.py       a task, made of its runs' records and events
 cards.py       agents' cards
 renderer.py    a task as a stream's frames, as one body, or as push notifications
@@ -21,7 +21,7 @@ send.py        answers messages, and lets clients watch tasks*
 task_list.py   pages of a caller's tasks*
 push_methods.py   the methods on push notification configs*
 shown_cards.py    which card a caller is shown*
-methods.py     what each method does*
+methods.py     the methods*
 endpoints.py   the routes, and the protocol as a part*
 
 Files with a * are not pure: they ask the protocols' environment, keep something, or know the web framework. Below:

@@ -1,6 +1,6 @@
-"""An agent's card: what it is, what it can do, and where and how it is reached.
+"""An agent's card: its description, its skills, its address and its interfaces.
 
-Below: settings, dialects. Above: what answers requests for cards. Pure. A card is for clients of both versions,
+Below: settings, dialects. Above: the routes of cards. Pure. A card is for clients of both versions,
 unless it is to be strict: beside the interfaces of 1.0 stand the members by which clients of 0.3 find their way.
 https://a2a-protocol.org/latest/specification/#441-agentcard (1.0), https://a2a-protocol.org/v0.3.0/specification/
 """
@@ -32,7 +32,7 @@ def agent_card(
 ) -> JsonObject:
     """The card of an agent that is served at `url`.
 
-    `written` is what its operator says of it. `strict`: only 1.0. `keyed`: callers need a key. `tools`
+    `written` are the members that its operator wrote. `strict`: only 1.0. `keyed`: callers need a key. `tools`
     are the agent's, which an extended card shows as skills.
     """
     said = written or _DEFAULT

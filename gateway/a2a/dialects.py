@@ -1,4 +1,4 @@
-"""The two versions of A2A on the wire: their methods' names, and how each writes what 1.0 has as JSON.
+"""The two versions of A2A on the wire: their methods' names, and the JSON in which each writes objects of 1.0.
 
 Below: parts, states. Above: tasks, JSON-RPC, REST. Inside this room everything has the form of 1.0; 0.3 is made of it
 here. 0.3 tells objects apart by `kind`, names roles and states in lower case, and says `final` where a stream ends.
@@ -103,7 +103,7 @@ def written_task(dialect: Dialect, task: JsonObject) -> JsonObject:
 
 
 def stream_response(dialect: Dialect, kind: StreamKind, value: JsonObject) -> JsonObject:
-    """What one frame of a stream says, and the result of SendMessage (kinds `task` and `message`)."""
+    """The object in one frame of a stream, and the result of SendMessage (kinds `task` and `message`)."""
     return {kind: value} if dialect is Dialect.V1 else _WRITERS_V03[kind](value)
 
 

@@ -108,7 +108,7 @@ class _Endpoints:
             raise version_not_supported(version or Dialect.V03, [Dialect.V1])
 
     async def _notified(self, request: Request, call: Call) -> Response:
-        """Nobody is told what becomes of a notification."""
+        """A notification of JSON-RPC, which gets no response."""
         try:
             method, asked = self._called(request, call)
             await self._methods.notify(method, asked, call.params)

@@ -1,8 +1,8 @@
 """The errors of A2A: one table, written as JSON-RPC errors and as REST's google.rpc status.
 
-Below: problems, fields. Above: everything of this room. Both forms are made of a `Problem`, so what any part of the
-gateway refuses has its code here, too.
-https://a2a-protocol.org/latest/specification/#54-error-code-mappings (1.0), https://google.aip.dev/193
+Below: problems, fields. Above: everything of this room. Both forms are made of a `Problem`, so an error of any part of
+the gateway has its code here, too. https://a2a-protocol.org/latest/specification/#54-error-code-mappings (1.0),
+https://google.aip.dev/193
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _name(problem: Problem) -> str:
 
 
 def _details(problem: Problem) -> list[JsonValue]:
-    """What programs match on: the error's name, and the wrong fields."""
+    """The details that programs match on: the error's name, and the wrong fields."""
     name = _name(problem)
     details: list[JsonValue] = []
     if name not in _RPC_CODES:

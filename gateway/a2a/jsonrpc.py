@@ -50,7 +50,7 @@ def read_call(body: JsonValue) -> Call:
 
 
 def id_in(body: JsonValue) -> JsonValue:
-    """The id that an answer to this body has, whatever is wrong with the rest of it; None: there is none to be seen."""
+    """The id of the response to this body, also if the rest of the body is wrong; None: it has no id."""
     given_id = body.get("id") if isinstance(body, dict) else None
     if isinstance(given_id, bool) or (isinstance(given_id, str) and len(given_id) > _LONGEST_ID):
         return None

@@ -1,4 +1,4 @@
-"""A2A's methods: what each of them does, whichever binding it came by.
+"""A2A's methods, for both bindings.
 
 Below: send, stored_tasks, push_methods, cards. Above: the protocol. Parameters and results are JSON in the form of the
 asked version.

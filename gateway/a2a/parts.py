@@ -1,7 +1,7 @@
 """The parts of messages and artifacts: text, files and data, to and from the gateway's content blocks.
 
-Below: errors. Above: messages' reader, both dialects. What is read may have the form of either version; what is made
-here has that of 1.0, and `part_v03` writes it as 0.3 does.
+Below: errors. Above: messages' reader, both dialects. Parts that are read may have the form of either version; parts
+that are made here have that of 1.0, and `part_v03` writes them as 0.3 does.
 https://a2a-protocol.org/latest/specification/#416-part (1.0), https://a2a-protocol.org/v0.3.0/specification/#65-part-union-type
 """
 
@@ -59,7 +59,7 @@ class ReadPart:
 
 
 def read_parts(fields: Parameters) -> list[ReadPart]:
-    """The parts of a message. What is wrong is noted."""
+    """The parts of a message. Problems are noted."""
     if fields.value.get("parts") in (None, []):
         fields.wrong("parts", f"{fields.called('parts')} is missing or empty; it must be an array of parts")
     return [part for each in fields.objects("parts") if (part := _read_part(each, fetched=True)) is not None]
@@ -151,7 +151,7 @@ def _standard_base64(text: str) -> str | None:
 
 
 def _media_type(part: Parameters, url: str) -> str:
-    """What the part says, else what its name tells."""
+    """The media type that the part names, else the one that follows from its file's name."""
     said = part.text("mediaType")
     return said or mimetypes.guess_type(part.text("filename") or url.partition("?")[0])[0] or _UNKNOWN_TYPE
 

@@ -43,8 +43,8 @@ _MADE_MEANWHILE: Final = frozenset({"id_taken", "version_conflict"})
 
 @dataclass(frozen=True, slots=True)
 class PushConfig:
-    """One config of a task. `token`, `scheme` and `credentials` are empty where there are none; what is sealed is empty
-    where it was not asked for.
+    """One config of a task. `token`, `scheme` and `credentials` are empty where there are none; sealed members are
+    empty if they were not read.
 
     `seen` is the task's run whose end was posted, or given up; empty: none. `over`: the task has ended with it.
     """
@@ -59,7 +59,7 @@ class PushConfig:
     over: bool = False
 
     def shown(self, task_id: str, dialect: Dialect) -> JsonObject:
-        """What callers are shown of it: neither its token nor its credentials, which only its receiver is sent."""
+        """The config as callers see it: without its token and its credentials, which only its receiver gets."""
         shown: JsonObject = {"id": self.config_id, "url": self.url}
         if dialect is Dialect.V03:
             if self.scheme:
@@ -155,7 +155,7 @@ class PushConfigs:
                         yield found, config
 
     async def forget_old(self) -> None:
-        """Delete what has had nothing to post for a week."""
+        """Delete configs that had nothing to post for a week."""
         before = self._environment.now() - _KEPT_SECONDS
         async for caller, task_id in self._found({"range": {"over_at": {"gt": 0, "lt": before}}}):
             await self._environment.documents(caller).delete(CONFIGS, task_id)
@@ -176,7 +176,7 @@ class PushConfigs:
         thread_id: str | None = None,
         counted: bool = False,
     ) -> None:
-        """Make a task's configs what `change` makes of them; without a thread's id only if it has any."""
+        """Replace a task's configs by the result of `change`; without a thread's id only if the task has configs."""
         documents = self._environment.documents(caller, counted=counted)
         while True:
             found = await documents.get(CONFIGS, task_id, unsealed=True)

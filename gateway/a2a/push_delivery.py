@@ -1,9 +1,9 @@
-"""Posts what becomes of tasks to the URLs that their callers named: status updates and finished artifacts, in order.
+"""Posts tasks' status updates and finished artifacts, in order, to the URLs that their callers named.
 
 Below: push_configs, stored_tasks, tasks. Above: methods, the protocol. A config of a task is one follower: it reads the
 events of the task's runs as any viewer does, from the log where it is slow, so a receiver never holds up a run nor
-another receiver. What it cannot deliver is left out until the run ends; then the receiver gets the task as a whole.
-What a process did not finish, the next one does: the task as it is then, once.
+another receiver. Updates that it cannot deliver are left out until the run ends; then the receiver gets the whole task.
+If a process did not finish, the next one posts the task once, as it is then.
 https://a2a-protocol.org/latest/specification/#433-push-notification-payload (1.0)
 """
 
@@ -69,9 +69,9 @@ class PushDelivery:
     # --- the configs of a task
 
     async def put(self, caller: Caller, task_id: str, config: PushConfig, *, first_run: str = "") -> JsonObject:
-        """Keep a config, and post what becomes of the task from now on; the config as it is shown. All of the run that
-        is at work is posted. `task_id` may be that of any of its runs. `first_run` is the run that came with the
-        config; without, it counts as a run of its own.
+        """Keep a config, and post the task's updates from now on. Gives the config as it is shown. All updates of the
+        run that is at work are posted. `task_id` may be that of any of its runs. `first_run` is the run that came with
+        the config; without, it counts as a run of its own.
 
         Raises:
             InvalidRequestError: the task has too many (-32602).
@@ -111,7 +111,7 @@ class PushDelivery:
     # --- the process
 
     async def sweep(self) -> None:
-        """Post what an earlier process left unposted, and forget what is old or was deleted."""
+        """Post the updates that an earlier process did not post, and delete configs that are old or whose task is gone."""
         known = {(key, thread_id) for (_, thread_id), keys in self._open.items() for key in keys}
         async for found, config in self._configs.open():
             key, thread_id = _Key(found.owner, found.document_id, config.config_id), found.thread_id or ""
@@ -122,7 +122,7 @@ class PushDelivery:
         await self._configs.forget_old()
 
     async def close(self) -> None:
-        """Stop. What is not posted yet is left to the next process."""
+        """Stop. The next process posts the updates that are left."""
         self._open.clear()
         for stop in self._listening.values():
             stop()
@@ -183,7 +183,9 @@ class PushDelivery:
             self._followers.pop(key, None)
 
     async def _catch_up(self, key: _Key, thread_id: str, only_end: bool) -> bool:
-        """Post what the config has not seen yet, and follow the run that is at work; whether more may come."""
+        """Post the updates that are left for the config, and follow the run that is at work. Gives whether more may
+        come.
+        """
         caller = Caller(key.owner)
         while True:
             config = await self._configs.one(caller, key.task_id, key.config_id)
@@ -281,8 +283,8 @@ class PushDelivery:
 
 
 def _bodies(dialect: Dialect, fold: TaskFold, updates: Sequence[PushUpdate]) -> list[tuple[bytes, bool]]:
-    """What is posted of these updates, each with whether it is the run's end. Receivers of 0.3 get the task as it is
-    now, where its state has changed.
+    """The bodies that are posted for these updates, each with a flag: it is the run's end. Receivers of 0.3 get the
+    task as it is now, where its state has changed.
     """
     if dialect is Dialect.V03:
         changed = [update.ends for update in updates if update.is_status]
@@ -297,10 +299,10 @@ def _whole(dialect: Dialect, fold: TaskFold) -> bytes:
 
 
 async def sweep_push(environment: ProtocolEnvironment) -> None:
-    """What the protocol sweeps."""
+    """The protocol's sweep."""
     await environment.shared(PushDelivery).sweep()
 
 
 async def close_push(environment: ProtocolEnvironment) -> None:
-    """What the protocol closes."""
+    """The protocol's end."""
     await environment.shared(PushDelivery).close()

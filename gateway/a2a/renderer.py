@@ -1,11 +1,11 @@
-"""Renders a run as a task: the frames of a stream, the result of SendMessage, or what push notifications say.
+"""Renders a run as a task: the frames of a stream, the result of SendMessage, or push notifications.
 
-Below: tasks, dialects. Above: what begins and shows tasks. Pure.
+Below: tasks, dialects. Above: the files that begin and show tasks. Pure.
 https://a2a-protocol.org/latest/specification/#312-send-streaming-message (1.0)
 
     data: {"jsonrpc":"2.0","id":1,"result":{"artifactUpdate":{"taskId":...,"artifact":{...,"parts":[{"text":"tok"}]}}}}
 
-The first frame is the task as it is when the stream begins; then comes what changes. The words of a message are one
+The first frame is the task as it is when the stream begins; then come its changes. The words of a message are one
 artifact: its first chunk has its name, those that follow are to be appended, and an empty one is the last; or, as the
 settings say, the whole text. The frame of a chunk is made once for each artifact, so a delta costs no more than its
 text.
@@ -120,14 +120,14 @@ class PushUpdate:
 
 
 class PushUpdates:
-    """What push notifications say of a run: its states, and each artifact once it is whole. Nothing of single words."""
+    """The push notifications of a run: its states, and each artifact once it is whole, but no single words."""
 
     def __init__(self, fold: TaskFold) -> None:
         """`fold`: as of TaskRenderer."""
         self._fold = fold
 
     def follow(self, events: Sequence[Event]) -> Sequence[PushUpdate]:
-        """What the next events say."""
+        """The updates in the next events."""
         found: list[PushUpdate] = []
         fold = self._fold
         for event in events:

@@ -1,7 +1,7 @@
 """Reads the parameters of SendMessage and SendStreamingMessage, of either version.
 
-Below: parts, errors. Above: what begins runs. Pure. Members that nobody knows are left alone, as readers of protobuf's
-JSON do. Beyond the specification:
+Below: parts, errors. Above: the starts of runs. Pure. Members that nobody knows are left alone, as readers of
+protobuf's JSON do. Beyond the specification:
 
 - The message's metadata, or those of the whole request, may have `tools`: the client's own, as AG-UI writes them.
 - A message to a task that waits answers by data parts: `{"tool_call_id", "output"}` is the output of a client's tool,
@@ -51,10 +51,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """What a client sends. `message` is the whole in the form of 1.0, as the task's history shows it; `blocks` are what
-    it says. `outputs` and `decisions` are those of a message that names a task; what is not among them is in `blocks`.
+    """What a client sends. `message` is the whole in the form of 1.0, as the task's history shows it; `blocks` are its
+    content. `outputs` and `decisions` are those of a message that names a task; other parts are in `blocks`.
 
-    `tools`: None: nothing is said of them. `metadata` has the whole request's `tools`, where those are meant: there
+    `tools`: None: it names none. `metadata` has the whole request's `tools`, where those are meant: there
     `tools_of` reads them. `history_length`: None: all. `push_config` is as it was sent, None: none; `push_pointer` is
     its place.
     """
@@ -140,7 +140,7 @@ def _request(fields: Parameters, message: Parameters, dialect: Dialect) -> SendR
 
 
 def read_history_length(fields: Parameters, dialect: Dialect) -> int | None:
-    """How many messages of the history are wanted; None: all. 0.3 means all by 0, too. What is wrong is noted."""
+    """How many messages of the history are wanted; None: all. 0.3 means all by 0, too. Problems are noted."""
     length = fields.number("historyLength")
     return None if length == 0 and dialect is Dialect.V03 else length
 
@@ -179,7 +179,7 @@ def _canonical(
 
 
 class _Answers:
-    """Parts a message's parts into answers and what is said."""
+    """Parts a message's parts into answers and content."""
 
     def __init__(self, message: Parameters) -> None:
         self._message = message
@@ -209,7 +209,7 @@ class _Answers:
 
 
 def _decision(data: Parameters, pointer: str) -> Decision:
-    """A decision; what is wrong is noted, for nothing may run that was not meant."""
+    """A decision. Problems are noted: no call may run that was not meant."""
     if data.value.get("decision") is None:
         data.missing("decision", "approve or deny")
     named = data.required(_CALL, filled=True) if _CALL in data.value else ""
@@ -218,7 +218,7 @@ def _decision(data: Parameters, pointer: str) -> Decision:
 
 
 def _output(data: Parameters) -> CallOutput:
-    """The output of a call; what is wrong is noted."""
+    """The output of a call. Problems are noted."""
     output = data.value["output"]
     text = output if isinstance(output, str) else "" if output is None else strict_json.dump(output).decode()
     content = (TextBlock(text),) if text else ()

@@ -1,4 +1,4 @@
-"""REST: what a method's parameters are in a path, a query and a body.
+"""REST: reads a method's parameters from a path, a query and a body.
 
 Below: errors. Above: methods. Pure. https://a2a-protocol.org/latest/specification/#11-httpjsonrest-protocol-binding
 """
@@ -17,7 +17,7 @@ _MOST_DIGITS: Final = 10
 
 
 def query_params(query: Mapping[str, str]) -> JsonObject:
-    """A query's parameters as those of a method. What is no number or flag stays a text, and is refused as one."""
+    """A query's parameters as those of a method. A value that is no number or flag stays a text, and is refused as one."""
     return {name: _value(name, text) for name, text in query.items() if text}
 
 

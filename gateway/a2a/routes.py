@@ -1,4 +1,4 @@
-"""What the routes of A2A share: where they are, what their requests' headers say, answers and errors in both bindings.
+"""Shared by the routes of A2A: prefixes, headers of requests, responses and errors in both bindings.
 
 Below: jsonrpc, errors. Above: rest, methods, the protocol.
 """
@@ -41,7 +41,7 @@ _NO_STORE: Final = "no-store"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Who asks which agent for something, and in which form. `shows_activity` as in tasks.TaskFold. `call_id`: the JSON
+    """A request's caller, agent and dialect. `shows_activity` as in tasks.TaskFold. `call_id`: the JSON
     of a call's id, None over REST.
     """
 
@@ -95,7 +95,7 @@ def _media_type(headers: Headers) -> str:
 
 
 def a2a_error_form(problem: Problem, scope: Scope) -> Response:
-    """The error form of these paths, see protocol.WireProtocol. What is refused before a call is read has its HTTP
+    """The error form of these paths, see protocol.WireProtocol. An error before a call is read has its HTTP
     status in both bindings.
     """
     headers = {}

@@ -47,7 +47,7 @@ class Sender:
         return body.final()
 
     def stream(self, asked: Asked, sent: SendRequest, started: StartedRun) -> EventStreamResponse:
-        """The task, then what becomes of it, to the end of its run."""
+        """The task, then its changes, to the end of its run."""
         renderer = TaskRenderer(
             started.task.fold, asked.dialect, envelope=asked.call_id, history_length=sent.history_length
         )
@@ -59,7 +59,7 @@ class Sender:
         return EventStreamResponse(source, self._environment.streams, opening=opening, headers=headers)
 
     async def subscribe(self, asked: Asked, task_id: str) -> EventStreamResponse:
-        """The task as it is now, then what becomes of it. One that waits is followed once it goes on.
+        """The task as it is now, then its changes. A task that waits is followed once it goes on.
 
         Raises:
             NotFoundError: -32001, there is no such task.

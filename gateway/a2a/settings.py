@@ -1,6 +1,6 @@
 """The settings of `protocols.a2a` in the configuration file, and `agents[].a2a`.
 
-Above: cards, and what answers requests. Below: the configuration's sections. A card's members have the specification's
+Above: cards, the routes. Below: the configuration's sections. A card's members have the specification's
 names, so that one can be pasted.
 https://a2a-protocol.org/latest/specification/#441-agentcard (1.0)
 """
@@ -53,7 +53,7 @@ class SkillSettings(_CardPart):
 
 
 class CardSettings(_CardPart):
-    """What the agent's public card says. What is left out comes from the agent."""
+    """The members of the agent's public card. Members that are left out come from the agent."""
 
     name: Text | None = None
     """The agent's name."""
@@ -87,7 +87,7 @@ class A2ASettings(Section):
 
 
 class AgentA2ASettings(Section):
-    """What A2A says of the agent."""
+    """The agent's settings for A2A."""
 
     card: CardSettings | None = None
     """Its public card. Without one the agent is not shown to strangers."""

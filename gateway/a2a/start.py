@@ -220,7 +220,7 @@ class Starter:
 
 
 def _withdrawing(task: StoredTask) -> JsonObject:
-    """What a run that goes on with a task says of the task's questions: where it ends the task, they end with it."""
+    """The note that a run leaves about its task's questions: if the run ends the task, they end with it."""
     return {WITHDRAWS: [each.id for each in task.interrupts]} if task.interrupts else {}
 
 
@@ -265,7 +265,7 @@ def _origin(asked: Asked, kept: JsonObject) -> InputOrigin:
 
 
 def _kept(message: JsonObject) -> JsonObject:
-    """What the run's record keeps of a message: nothing large. Its parts are on the thread."""
+    """The part of a message that the run's record keeps: nothing large, as its parts are on the thread."""
     while len(orjson.dumps(message)) > _MOST_BYTES:
         del message[max(_UNBOUNDED & message.keys(), key=lambda name: len(orjson.dumps(message[name])))]
     return message

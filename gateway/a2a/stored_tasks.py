@@ -1,4 +1,4 @@
-"""Tasks of callers that have begun: found by the runs that they consist of, and folded from what these said.
+"""Tasks of callers that have begun: found by the runs that they consist of, and folded from the events of these.
 
 Below: tasks, the protocols' environment. Above: start, send, methods, push_delivery. A task is its first run and those
 that went on where one of its runs waited, also by another protocol. Nothing of it is stored but these runs.
@@ -104,7 +104,7 @@ class StoredTasks:
     async def watch(
         self, caller: Caller, task_id: str, *, shows_activity: bool = False
     ) -> tuple[StoredTask, Viewer | None]:
-        """A task as it is now, and what follows of the run that is at work on it, None if none is. Close the viewer.
+        """A task as it is now, and a viewer of the run that is at work on it; None: no run is. Close the viewer.
         `shows_activity` as in TaskFold. Raises NotFoundError (-32001).
         """
         return await self._watch(caller, task_id, shows_activity=shows_activity)
@@ -165,7 +165,7 @@ class StoredTasks:
         return viewer
 
     async def add(self, caller: Caller, task: StoredTask, record: RunRecord) -> None:
-        """Put a run behind those that the task has."""
+        """Add a run to the end of the task."""
         task.runs.append(record)
         task.fold.begin(await self._with_message(caller, record))
         task.end = None
@@ -188,7 +188,7 @@ class StoredTasks:
         return replace(record, request={**request, "message": {**own, **message}})
 
     async def follow(self, caller: Caller, task: StoredTask, record: RunRecord) -> Viewer | None:
-        """Fold a run into its task, as far as it has come; what follows of it, None if it has ended."""
+        """Fold a run into its task, as far as it has come. Gives a viewer of the rest; None: the run has ended."""
         if (viewer := await self.begin(caller, task, record)) is None:
             _fold(task, await self.lost_events(caller, record))
             return None
@@ -204,7 +204,7 @@ class StoredTasks:
         return viewer
 
     async def lost_events(self, caller: Caller, record: RunRecord) -> Sequence[Event]:
-        """The events of an ended run without a log, as far as its thread tells them."""
+        """The events of an ended run without a log, as far as they follow from its thread."""
         return events_of(record, (await self._environment.kept_messages(caller, record.client_id)).produced)
 
     async def next_run(self, caller: Caller, task: StoredTask) -> RunRecord | None:

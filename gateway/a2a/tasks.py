@@ -82,7 +82,7 @@ _OUTPUT: Final[JsonObject] = {
 
 
 class Update(NamedTuple):
-    """What one event changes: the value of a stream's frame of this kind."""
+    """One change by an event: the value of a stream's frame of this kind."""
 
     kind: StreamKind
     value: JsonObject
@@ -187,7 +187,7 @@ class TaskFold:
             self.apply(event)
 
     def apply(self, event: Event) -> Sequence[Update]:
-        """The next event of the run; what it changes for those who watch."""
+        """Take in the next event of the run. Gives the changes for viewers."""
         rule = _RULES.get(type(event))
         return _NOTHING if rule is None else rule(self, event)
 
@@ -282,7 +282,7 @@ class TaskFold:
         return _NOTHING
 
     def _add_words(self, event: TextDelta) -> Sequence[Update]:
-        """The next words. They are told where they are those of another text than the last ones."""
+        """Add the next words. Gives a change where they belong to another text than the last ones."""
         message_id = event.id
         if message_id == self.words_id:
             self.words += event.texts
@@ -409,7 +409,7 @@ class TaskFold:
     # --- what the task waits for
 
     def _questions(self, outcome: Any) -> list[JsonValue]:
-        """The parts of the message that asks: what people read, then what programs answer."""
+        """The parts of the message that asks: text for people, then data that programs answer."""
         asked: Sequence[Interrupt] = outcome.interrupts if isinstance(outcome, Interrupted) else ()
         calls: Sequence[ToolCall] = outcome.pending_calls
         texts = [self._question_text(interrupt) for interrupt in asked]
@@ -456,7 +456,7 @@ def _called(call_id: str, name: str, arguments: str) -> JsonObject:
 
 
 def _members_of(value: JsonObject) -> JsonObject:
-    """What an agent says of its own artifact."""
+    """The members of an artifact that an agent gave itself."""
     members: JsonObject = {name: value[name] for name in ("name", "description") if isinstance(value.get(name), str)}
     if isinstance(value.get("metadata"), dict):
         members["metadata"] = value["metadata"]

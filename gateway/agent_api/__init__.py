@@ -1,10 +1,10 @@
-"""The Agent API protocol: what its clients send, and the frames of a response.
+"""The Agent API protocol: its requests, and the frames of a response.
 
-What both directions share:
+Shared by both directions:
 
 ids.py       ids that lead back to their run
 errors.py    errors before a response, and in one
-settings.py  what the operator decides for all callers, or for a key
+settings.py  the operator's settings, for all callers or for a key
 fields.py    the members of a body
 routes.py    the errors of the routes*
 
@@ -14,7 +14,7 @@ request.py         the body
 input_messages.py  the messages of its input
 content.py         their contents
 tools.py           the client's tools
-generation.py      how the model is to answer
+generation.py      generation options
 recognition.py     finds the messages of the input that the session has already
 mcp_servers.py     the agent's MCP servers, which a session's first response lists
 start.py           begins the run*
@@ -23,12 +23,12 @@ endpoints.py       the routes, and the protocol as a part*
 
 A response, which the gateway and the builders of `agent_api_builder` write alike:
 
-deltas.py     what a content says, by its type, and how a delta goes on with it
-grammar.py    what may follow what in a response, and the frames of it
+deltas.py     the value of a content, by its type, and how a delta continues it
+grammar.py    the order of frames in a response, and the frames
 media_out.py  media and tools' results as contents
-items.py      what a run shows: each is one content of a message
+items.py      the things that a run shows: each is one content of a message
 usage.py      the tokens of a run
-output.py     what a response shows besides its run's events, and what the run's record keeps of that
+output.py     the parts of a response that do not come from its run's events, and the run's record of them
 renderer.py   a run as the frames of a stream, or as one response
 
 Files with a * are not pure: they ask the protocols' environment, keep something, or know the web framework. Below:

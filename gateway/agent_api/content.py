@@ -31,7 +31,7 @@ _DEFAULT_FORMAT: Final = "wav"
 
 
 def read_content(message: AgentApiFields) -> tuple[ContentBlock, ...]:
-    """The blocks of a message's `content`; none where it is null or empty. What is wrong is noted."""
+    """The blocks of a message's `content`; none where it is null or empty. Problems are noted."""
     match message.value.get("content"):
         case [{"type": "text", "text": str(text)}] if text:  # as nearly all are, and of a long talk there are thousands
             return (TextBlock(text),)
@@ -68,7 +68,7 @@ def _refusal(content: AgentApiFields) -> TextBlock | None:
 
 
 def _data(content: AgentApiFields) -> TextBlock | None:
-    """Data are told a model as JSON text."""
+    """A model gets data as JSON text."""
     data: JsonObject | None = content.object("data")
     return TextBlock(orjson.dumps(data).decode()) if data else None
 

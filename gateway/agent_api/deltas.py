@@ -1,4 +1,4 @@
-"""What a content says, by its type, and how a delta goes on with it. Pure.
+"""The value of a content, by its type, and how a delta continues it. Pure.
 
 Below: the words. Above: grammar, schemas.
 """

@@ -78,7 +78,7 @@ class _Endpoints:
         return json_response(await self._stored.cancel(caller_of(request), path_id(request, "response_id")))
 
     def _heartbeat(self, caller: Caller) -> bytes:
-        """What stands for silence; nothing for a comment."""
+        """The frame that is sent during silence; empty: a comment is sent."""
         settings = self._environment.protocol_settings(caller, AgentApiSettings)
         return HEARTBEAT if settings.heartbeat == "message" else b""
 

@@ -1,4 +1,4 @@
-"""Reads the members of a body of the Agent API. What is wrong is a 422.
+"""Reads the members of a body of the Agent API. A problem is a 422.
 
 Below: protocol.fields. Above: the readers of bodies.
 """

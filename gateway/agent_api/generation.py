@@ -11,7 +11,7 @@ from gateway.protocol.generation_fields import read_seed, read_stop
 
 
 def read_generation(body: AgentApiFields) -> GenerationOptions:
-    """The samplers and limits of a request's body. What is wrong is noted."""
+    """The samplers and limits of a request's body. Problems are noted."""
     return GenerationOptions(
         temperature=body.real("temperature", 0, 2),
         top_p=body.real("top_p", 0, 1),

@@ -7,8 +7,8 @@ Below: deltas. Above: the builder and the renderer, which both speak by it, so t
     content    deltas and whole values, in_progress; then its whole value, completed
 
 A frame is the bytes of its event, numbered as it is made: `sequence_number` counts all frames of a response from 0.
-What is None is left out. What a content says in the end is written as JSON once: the last frames of its message and of
-the response have those bytes again. `read` tells what a frame says.
+Members that are None are left out. A content's last value is written as JSON once: the last frames of its message and
+of the response have those bytes again. `read` gives the object in a frame.
 
 Clients differ in what they make of deltas, so the grammar keeps to what all of them understand: a completed content has
 its whole value, a completed message its contents, and each frame of the response its messages.
@@ -64,7 +64,7 @@ _NEXT: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 class ProtocolStateError(ValueError):
-    """What was asked for is not what may come next. The text says what may."""
+    """The call may not come next. The text says which calls may."""
 
 
 class Progress:
@@ -163,7 +163,7 @@ class ResponseState:
         return self._ending
 
     def message(self, message_id: str, kind: str = "message", role: str = "assistant") -> MessageState:
-        """A new message, behind those there are.
+        """A new message, after the others.
 
         Raises:
             ProtocolStateError: the response has ended, or has a message of this id.
@@ -247,7 +247,7 @@ class MessageState:
         return _MESSAGE_FRAME % (self._progress.take(), b"in_progress", self._head)
 
     def content(self, kind: str, index: int | None = None) -> ContentState:
-        """A new content, behind those there are, or at that place.
+        """A new content, after the others or at that place.
 
         Raises:
             ProtocolStateError: the message is not open, or has a content at that place.
@@ -433,7 +433,7 @@ class ContentState:
         raise ValueError(f"a content of type {self.kind} takes no delta that is {type(piece).__name__}")
 
     def set(self, **value: JsonValue) -> Frame:
-        """The frame of its whole value, in place of what there was.
+        """The frame of its whole value, which replaces the earlier one.
 
         Where it follows another content of the message and has no frame yet, the frame counts as a delta: clients put
         any other frame onto the last content that they have.
@@ -495,7 +495,7 @@ class ContentState:
         return _CONTENT % (self._status.encode(), kind, self.index, b"false", named, self._said())
 
     def delta_head(self) -> Body:
-        """What all frames of a text's deltas have between their number and the JSON of the piece; see DELTA.
+        """The bytes that all frames of a text's deltas have between their number and the JSON of the piece; see DELTA.
 
         Whoever writes such a frame itself appends the piece to `parts`, and takes the number.
         """
@@ -529,7 +529,7 @@ class ContentState:
 
 
 def read(frame: Frame) -> JsonObject:
-    """What a frame says."""
+    """The object in a frame."""
     try:
         return cast(JsonObject, orjson.loads(frame[len(b"data: ") :]))
     except orjson.JSONDecodeError:  # half a surrogate pair
@@ -537,7 +537,7 @@ def read(frame: Frame) -> JsonObject:
 
 
 def value_said(kind: str, value: Mapping[str, JsonValue]) -> Body:
-    """What a content says, by the members of its value.
+    """The value of a content, by its members.
 
     Raises:
         ValueError: contents of that type have no such members.
@@ -549,7 +549,7 @@ def value_said(kind: str, value: Mapping[str, JsonValue]) -> Body:
 
 
 def text_said(kind: str, text: str) -> Body:
-    """What a content of that type, a text or a refusal, says."""
+    """The text of a content of that type, a text or a refusal."""
     return b',"%b":%b' % (kind.encode(), written(text))
 
 
@@ -576,7 +576,7 @@ def _frame(number: int | None, body: Body) -> Frame:
 
 
 def _more(members: Mapping[str, JsonValue]) -> Body:
-    """Members that follow others; what is None is left out."""
+    """Members that follow others; those that are None are left out."""
     if None in members.values():
         members = {name: value for name, value in members.items() if value is not None}
     return b",%b" % written(members)[1:-1] if members else b""

@@ -1,4 +1,4 @@
-"""The messages of a request's `input`: what they say, and a person's answers to questions. Pure.
+"""The messages of a request's `input`, and a person's answers to questions in them. Pure.
 
 Below: content. Above: request, recognition, which finds those that the thread has already.
 """
@@ -78,7 +78,7 @@ _LONGEST_ID: Final = 256
 
 
 def read_input(body: AgentApiFields, known: ReadInput | None = None) -> ReadInput:
-    """The messages of `input`. What is wrong is noted. What is `known` is not read again; that changes no result, but
+    """The messages of `input`. Problems are noted. Items that are `known` are not read again; that changes nothing but
     the ids of messages that came without one.
     """
     if body.value.get("input") is None:
@@ -266,7 +266,7 @@ def _read_question(message: AgentApiFields) -> InputMessage | None:
 
 
 def _read_nothing(message: AgentApiFields) -> InputMessage | None:
-    """What the gateway said beside its answers: a client sends it back, and it says nothing to a model."""
+    """Skip a message of the gateway that is no answer: a client sends it back, and a model does not get it."""
     read_content(message)
     return None
 

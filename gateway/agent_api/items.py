@@ -1,4 +1,4 @@
-"""What a run shows in a response: words, media, calls, and what comes at once; each is one content of a message.
+"""The things that a run shows in a response: words, media, calls and notes; each is one content of a message.
 
 Below: grammar, media_out. Above: the renderer, which shows one after the other. Pure.
 """
@@ -38,7 +38,7 @@ CANCELED: Final = Ending("canceled", "canceled")
 
 
 class Item:
-    """Something that is shown.
+    """A thing that is shown.
 
     `waits`: it has a place among what is shown. `ending` is there once it is known how it ended.
     """
@@ -65,7 +65,7 @@ class Part(Item):
         return self._first(content)
 
     def value(self) -> Body:
-        """What its content says in the end."""
+        """The last value of its content."""
         raise NotImplementedError
 
     def _first(self, content: ContentState) -> Frame | None:
@@ -184,8 +184,8 @@ class Call(Whole):
 
 
 class Note(Whole):
-    """Data that come at once, such as a tool's result. They are JSON. It is told as a whole: results are long, and each
-    frame repeats them.
+    """Data that come at once, such as a tool's result. They are JSON. They are shown as a whole: results are long, and
+    each frame repeats them.
     """
 
     def __init__(self, message_kind: str, data: bytes, role: str = "assistant") -> None:

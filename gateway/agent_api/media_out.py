@@ -1,4 +1,4 @@
-"""What models and tools give, as contents: media, and the results of tools. Pure.
+"""Media of models and results of tools, as contents. Pure.
 
 Below: messages. Above: the renderer.
 """
@@ -46,7 +46,7 @@ def medium_content(block: MediaBlock) -> tuple[str, JsonObject]:
 
 
 def result_text(content: Sequence[ContentBlock]) -> str:
-    """What a tool gave: its text, or the JSON of its contents where there is more than text. It may have lone
+    """A tool's result: its text, or the JSON of its contents where there is more than text. It may have lone
     surrogates.
     """
     if len(content) == 1 and isinstance(block := content[0], TextBlock):

@@ -1,6 +1,6 @@
-"""What a response shows that its run's events do not say, and what its run's record keeps of that.
+"""The parts of a response that do not come from its run's events, and the form in which its run's record keeps them.
 
-Below: the store's records. Above: the renderer, the readers of requests, what is done with responses that have begun.
+Below: the store's records. Above: the renderer, the readers of requests, stored responses.
 Pure.
 """
 
@@ -22,7 +22,7 @@ ORIGIN: Final = "agent_api"
 
 @dataclass(frozen=True, slots=True)
 class ResponseForm:
-    """What the frames of a run's response depend on, besides its events.
+    """The parts of a response that do not come from its run's events.
 
     `created_at` is in whole Unix seconds. `list_tools` are the MCP servers that the response begins with: of each its
     `server_label` and `tools`. `earlier` are the thread's calls that wait for a person.
@@ -38,7 +38,7 @@ class ResponseForm:
 
     @property
     def remembered(self) -> JsonObject:
-        """What the run's record keeps of it; `form_of` reads it."""
+        """The form in which the run's record keeps it; `form_of` reads it."""
         kept: JsonObject = {"created_at": self.created_at, "backend_tools": self.backend_tools}
         if self.warnings:
             kept["warnings"] = [*self.warnings]
@@ -48,7 +48,7 @@ class ResponseForm:
 
     @property
     def members(self) -> JsonObject:
-        """What each frame of the response says of it."""
+        """The members that each frame of the response has of it."""
         said: JsonObject = {"id": self.run_id, "created_at": self.created_at, "session_id": self.thread_id}
         if self.warnings:
             said["metadata"] = {"warnings": [*self.warnings]}

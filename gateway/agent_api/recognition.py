@@ -31,7 +31,7 @@ def recognise(
     *,
     spare_ids: Mapping[str, str],
 ) -> tuple[Message, ...]:
-    """The thread as the input says that it is: its own messages in place of their copies, then what is new.
+    """The thread after the input: its own messages in place of their copies, then the new ones.
 
     A new message whose id another one has gets its spare id: clients may number theirs in each request anew.
     """
@@ -58,7 +58,7 @@ def _same_words(one: Sequence[Message], other: Sequence[Message]) -> bool:
 
 
 def _is_copy(talk: Sequence[Message]) -> bool:
-    """Whether a client sends a talk again, and not only what is new."""
+    """Whether a client sends a conversation again, and not only new messages."""
     answers = [message for message in talk if message.role == "assistant"]
     return bool(answers) and (talk[0].role == "user" or any(message.text for message in answers))
 
@@ -138,7 +138,7 @@ def _thought(message: Message) -> str:
 
 
 def _behind_answers(stored: Sequence[Message]) -> list[Message]:
-    """What a person said at the end of the thread, and nobody answered."""
+    """The person's messages at the end of the thread that nobody answered."""
     return list(takewhile(lambda message: message.role == "user", reversed(stored)))
 
 

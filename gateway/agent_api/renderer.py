@@ -1,10 +1,10 @@
 """Renders a run as a response of the Agent API: the frames of a stream, or the one object.
 
-Below: grammar, output, media_out. Above: what begins runs, and what shows those that have begun. Pure.
+Below: grammar, output, media_out. Above: the starts of runs, and stored responses. Pure.
 
     data: {"sequence_number":3,"object":"content","status":"in_progress","type":"text","index":0,"delta":true,...}
 
-`sequence_number` counts the frames from 0, so a client goes on behind the last number that it has. Clients put a delta
+`sequence_number` counts the frames from 0, so a client goes on after the last number that it has. Clients put a delta
 onto the last content that they have, whatever its index says. So messages come strictly one after the other, and so do
 the contents of a message: what a run does meanwhile waits, and is shown once the open one has ended.
 
@@ -136,7 +136,7 @@ class ResponseRenderer:
         return read(self._final)
 
     def so_far(self, status: str) -> JsonObject:
-        """The response of a run that goes on, as it is behind the frames that there were."""
+        """The response of a run that goes on, as it is after the frames so far."""
         shown = self._response.frames
         number: JsonObject = {"sequence_number": shown - 1} if shown else {}
         return {**number, **self._response.value(status)}
@@ -169,7 +169,7 @@ class ResponseRenderer:
         self._frames += map(b"".join, zip(repeat(_BEGIN), numbers, repeat(head), pieces, repeat(end), strict=False))
 
     def _settle(self, event: Event) -> None:
-        """What has ended, has ended as this event says."""
+        """Give the items that have ended the ending that follows from this event."""
         ending = _ending_behind(event)
         for item in self._ended:
             item.ending = ending
@@ -178,7 +178,7 @@ class ResponseRenderer:
     # --- what is shown, one after the other
 
     def _add(self, item: Item, ending: Ending | None = None) -> None:
-        """It is shown behind what waits already. `ending`: it is whole."""
+        """Show an item after those that wait already. `ending`: the item is whole."""
         item.turn, item.ending, item.waits = self._turn, ending, True
         self._queue.append(item)
 
@@ -281,7 +281,7 @@ class ResponseRenderer:
         self._finish(last)
 
     def _finish(self, last: RunFinished | RunFailed) -> None:
-        """The response's last frame; of one that failed, behind a message that says so."""
+        """The response's last frame; if it failed, after a message that says so."""
         status = "completed"
         members: JsonObject = {}
         if isinstance(last, RunFailed):
@@ -410,7 +410,7 @@ def _function_call(call: ToolCall) -> bytes:
 
 
 def _ending_behind(event: Event) -> Ending:
-    """How what ended before this event has ended."""
+    """The ending of an item that ended before this event."""
     match event:
         case ModelCallEnded(reason):
             return CUT_OFF if reason in _CUT_OFF else COMPLETE

@@ -68,7 +68,9 @@ _REPEATED: Final = RepeatWords(
 
 @dataclass(frozen=True, slots=True)
 class StartedResponse:
-    """A run that has begun. Close the viewer at the end, which is one from event 1. `form` is what its answer needs."""
+    """A run that has begun. Close the viewer at the end, which is one from event 1. The answer is made of its events
+    and of `form`.
+    """
 
     viewer: Viewer
     form: ResponseForm
@@ -126,7 +128,7 @@ def input_cache() -> InputCache[ReadInput]:
 
 
 def _named_session(content: bytes) -> str:
-    """What seems to name the session: only where to look for what is known of it. Empty: nothing does."""
+    """The name that the session seems to have, which only says where to look in the cache. Empty: there is none."""
     found = _SESSION.search(content, 0, _EDGE) or _SESSION.search(content, max(0, len(content) - _EDGE))
     return "" if found is None else found[1].decode("utf-8", "replace")
 
@@ -160,8 +162,8 @@ async def _start(
 
 
 def _digest(agent_id: str, body: JsonValue) -> str:
-    """What identifies a request. One that was watched as a stream may be fetched as a whole later. Null is the same as
-    absent.
+    """A digest of a request. A request that was answered with a stream may be fetched as a whole later. Null is the
+    same as absent.
     """
     members = body.items() if isinstance(body, dict) else ()
     kept: JsonObject = {name: value for name, value in members if name != "stream" and value is not None}

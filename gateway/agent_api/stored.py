@@ -32,7 +32,7 @@ class StoredResponses:
         self._runs = BegunRuns(environment, RunWords(no_response, _frames_expired, _no_frame_of))
 
     async def response(self, caller: Caller, response_id: str) -> JsonObject:
-        """The response as it is now: one that is under way with what there is. Raises NotFoundError."""
+        """The response as it is now; one that is under way, with the output so far. Raises NotFoundError."""
         record = await self._runs.record(caller, response_id)
         make = await self._renderer(caller, record)
         if (shown := await self._runs.so_far(caller, record, make)) is not None:
@@ -53,7 +53,7 @@ class StoredResponses:
         return await self._runs.stream(caller, record, make, after=after, heartbeat=heartbeat)
 
     async def cancel(self, caller: Caller, response_id: str) -> JsonObject:
-        """Stop a response; what became of it. One that has ended stays as it is. Raises NotFoundError."""
+        """Stop a response. Gives it as it ended. One that has ended stays as it is. Raises NotFoundError."""
         await self._runs.stop(caller, await self._runs.record(caller, response_id))
         return await self.response(caller, response_id)
 

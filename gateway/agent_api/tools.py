@@ -12,8 +12,8 @@ from gateway.protocol.tool_fields import function_of, function_spec, is_function
 
 
 def read_tools(body: AgentApiFields) -> tuple[ToolSpec, ...]:
-    """The `tools` of a request, each an object with a `function`, or flat; of two that have one name, the last. What is
-    wrong is noted.
+    """The `tools` of a request, each an object with a `function`, or flat; of two that have one name, the last.
+    Problems are noted.
     """
     specs = [_spec(tool) for tool in body.objects("tools") if is_function(tool, unsaid=True)]
     return tuple({spec.name: spec for spec in specs}.values())
@@ -35,7 +35,7 @@ def _is_usual(schema: JsonObject) -> bool:
 
 
 def _check_parameters(parameters: AgentApiFields) -> None:
-    """Note what no model can call: the arguments of a function are an object."""
+    """Note parameters that no model can fill in: the arguments of a function are an object."""
     kind = parameters.value.get("type")
     kinds = kind if isinstance(kind, list) else [kind]
     if kind is not None and "object" not in kinds:

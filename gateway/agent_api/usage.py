@@ -1,4 +1,4 @@
-"""The tokens of a run as the Agent API tells them. Pure.
+"""The tokens of a run in the form of the Agent API. Pure.
 
 Below: usage of the words. Above: the renderer.
 """
@@ -14,8 +14,8 @@ from gateway.usage import add_usage
 
 
 def response_usage(usages: Sequence[Usage]) -> JsonObject | None:
-    """The `usage` of a response, of all models together; None: nothing was reported. What no model call said is left
-    out.
+    """The `usage` of a response, of all models together; None: nothing was reported. A number that no model call
+    reported is left out.
     """
     if not usages:
         return None

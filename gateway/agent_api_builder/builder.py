@@ -3,7 +3,7 @@
 Below: content_builder, grammar, schemas. The gateway's own renderer speaks by the same grammar, so the two cannot
 differ. A response has messages, a message has contents, and each of the three has a builder. A builder's methods give
 the frame that says what has happened: a model of its own, numbered in the order of the calls, which no later call
-changes. What may not come next raises a ProtocolStateError that says what may.
+changes. A call that may not come next raises a ProtocolStateError that says which calls may.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class MessageBuilder:
         return Message.model_validate(self._opening)
 
     def create_content_builder(self, content_type: str = "text", index: int | None = None) -> ContentBuilder:
-        """A new content, behind those there are, or at `index`.
+        """A new content, after the others or at `index`.
 
         Raises:
             ProtocolStateError: the message has ended, or has a content at that place; or there are no contents of that
@@ -189,7 +189,7 @@ class ResponseBuilder:
     # --- messages ----------------------------------------------------------------------------------------------------
 
     def create_message_builder(self, role: str = "assistant", message_type: str = "message") -> MessageBuilder:
-        """A new message, behind those there are. The type `assistant` means a `message` of the assistant.
+        """A new message, after the others. The type `assistant` means a `message` of the assistant.
 
         Raises:
             ProtocolStateError: the response has ended, or there is no such role or type.
@@ -211,7 +211,7 @@ class ResponseBuilder:
         return whole.put(self._new_message(message.id, message.type, message.role or Role.ASSISTANT.value))
 
     def update_message(self, message: Message | JsonObject) -> Message:
-        """What an ended message says is replaced: its frame.
+        """Replace the contents of an ended message. Gives its frame.
 
         Raises:
             ProtocolStateError: there is no message with this id, or it is being built; the response has ended.
@@ -303,7 +303,7 @@ class _Whole:
 
 
 def _read_message(given: Message | JsonObject) -> Message:
-    """A message that shares nothing with what is given."""
+    """A copy of the message that shares nothing with it."""
     return Message.model_validate(given.model_dump(warnings=False) if isinstance(given, Message) else given)
 
 

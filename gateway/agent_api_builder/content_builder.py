@@ -1,4 +1,4 @@
-"""Builds one content of a message: each call gives the frame that says what is new, as a model of its own.
+"""Builds one content of a message: each call gives the frame of its change, as a model of its own.
 
 Below: grammar, schemas. Above: builder.
 """
@@ -33,7 +33,7 @@ class ContentBuilder:
     it has ended, and another ValueError for a value of a wrong kind; then nothing has changed. `complete` repeats its
     result.
 
-    `set_...` replaces what was said, deltas too. A content of several members is set by one method for each of them.
+    `set_...` replaces the value, deltas too. A content of several members is set by one method for each of them.
     """
 
     def __init__(self, content: ContentState) -> None:
@@ -166,7 +166,7 @@ class ContentBuilder:
         return {name: value[name] for name in VALUES[self.content_type] if name in value}
 
     def _said_by(self, content: Content) -> JsonObject:
-        """What a content says.
+        """The value of a content.
 
         Raises:
             ProtocolStateError: it is of another type than this one.

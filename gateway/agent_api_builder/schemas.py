@@ -79,7 +79,7 @@ class RunStatus(StrEnum):
 
 
 class _Open(BaseModel):
-    """A model that keeps what it has no name for."""
+    """A model that keeps members that it does not know."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -147,7 +147,7 @@ class McpListToolsTool(_Open):
 
 
 class McpListTools(_Open):
-    """The data of what an MCP server offers."""
+    """The tools of an MCP server."""
 
     id: str
     server_label: str
@@ -305,7 +305,7 @@ def read_content(given: Content | JsonObject) -> AnyContent:
 
 
 class Message(Event):
-    """`code` and `message` say what went wrong, in a message of the type `error`."""
+    """`code` and `message` are the error, in a message of the type `error`."""
 
     id: str = Field(default_factory=lambda: f"msg_{uuid4()}")
     object: str = "message"

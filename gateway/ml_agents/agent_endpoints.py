@@ -1,4 +1,4 @@
-"""ml-commons' REST API: agents, registered, shown, changed, searched, deleted. What they do is other files' subject.
+"""ml-commons' REST API: agents: register, show, change, search and delete them.
 
 Below: the protocols' environment, which says who may; ml_commons.registration, which reads the bodies.
 """
@@ -137,7 +137,7 @@ class _Endpoints:
 
 
 def _public_members(body: JsonObject, *, own: bool) -> JsonObject:
-    """What a caller is shown of an agent's document; the memory container of its own agent alone."""
+    """The members of an agent's document that a caller sees; the memory container only of its own agents."""
     shown = {name: value for name, value in shown_in(body).items() if name != "id"}
     memory, about = shown.get("memory"), body.get(ABOUT)
     if isinstance(memory, dict) and not (own and about is None):

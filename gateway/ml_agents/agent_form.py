@@ -1,4 +1,4 @@
-"""What ml-commons' users see of an agent, beyond what its runs need: its type there, its memory, its parameters."""
+"""The members of an agent that ml-commons' users see, and runs do not need: its type there, its memory, its parameters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def agent_form(about: JsonObject) -> AgentForm:
 
 
 def form_record(form: AgentForm, of_model: JsonObject) -> JsonObject:
-    """What is stored of a form, see `agent_form`. `of_model` are those of the parameters that stood among the model's;
+    """The form as it is stored, see `agent_form`. `of_model` are those of the parameters that stood among the model's;
     they stay when the agent's own are replaced.
     """
     container: JsonObject = (
@@ -79,7 +79,7 @@ def is_registered(about: JsonObject) -> bool:
 
 
 def parameters_of_model(about: JsonObject) -> JsonObject:
-    """What `form_record` was given as `of_model`."""
+    """The `of_model` that `form_record` was given."""
     stored = about.get("ml_commons")
     found = stored.get("of_model") if isinstance(stored, dict) else None
     return found if isinstance(found, dict) else {}

@@ -25,7 +25,7 @@ _AG_UI_NAMES: Final = frozenset({"threadId", "runId", "thread_id", "run_id"})
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What a body asks for. `messages` are empty where an earlier interaction is answered (again).
+    """An execution's body as it was read. `messages` are empty where an earlier interaction is answered (again).
 
     `minted` are the ids that were made here. `media` are those that a model is to be sent, each with its pointer in the
     body.
@@ -56,7 +56,7 @@ def is_ag_ui(body: JsonValue) -> bool:
 
 
 def read_execution(body: JsonValue, of_agent: Mapping[str, str] = MappingProxyType({})) -> Execution:
-    """What the body of `_execute` or `_execute/stream` asks for, where it is no AG-UI input. `of_agent` are the agent's
+    """Read the body of `_execute` or `_execute/stream` that is no AG-UI input. `of_agent` are the agent's
     parameters, as in `read_parameters`.
 
     Raises:

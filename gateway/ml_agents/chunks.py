@@ -111,7 +111,7 @@ class Chunks:
         return frames + text_frames(self._head, texts, _NOT_LAST, _written)
 
     def _parted(self) -> str:
-        """What comes before a text's first words: they are parted from what the model said in an earlier turn."""
+        """The separator before a text's first words, which parts them from the model's words in an earlier answer."""
         parted = self._said and not self._turn_said
         self._said = self._turn_said = True
         return _BETWEEN_TURNS if parted else ""

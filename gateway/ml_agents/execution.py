@@ -56,7 +56,7 @@ class ExecutionFailedError(RunFailedError):
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """What a request says of its answer. `is_unified`: the form of `conversational_v2`."""
+    """The parts of an answer that come from its request. `is_unified`: the form of `conversational_v2`."""
 
     memory_id: str
     interaction_id: str
@@ -66,7 +66,7 @@ class AnswerForm:
 
     @property
     def remembered(self) -> JsonObject:
-        """What the run's record keeps of it; `answer_of` reads it."""
+        """The form in which the run's record keeps it; `answer_of` reads it."""
         return {
             "interaction_id": self.interaction_id,
             "unified": self.is_unified,
@@ -202,8 +202,8 @@ def answer_of(record: RunRecord, to_operator: bool) -> ExecutionAnswer:
 
 
 def pending_of(outcome: Outcome) -> JsonObject:
-    """What the run waits for: calls of the client's tools, and questions to a person. Empty where it waits for
-    nothing.
+    """The calls of the client's tools and the questions to a person that the run waits for; empty if it waits for
+    none.
     """
     pending: JsonObject = {}
     if isinstance(outcome, Completed | Interrupted) and outcome.pending_calls:
@@ -217,7 +217,7 @@ def pending_of(outcome: Outcome) -> JsonObject:
 
 
 def waits_for(outcome: Outcome) -> str:
-    """What the run waits for, in words, and how to go on."""
+    """A sentence that names the calls and questions that the run waits for, and says how to go on."""
     said: list[str] = []
     if isinstance(outcome, Interrupted):
         questions = "; ".join(each.message for each in outcome.interrupts)
@@ -231,7 +231,7 @@ def waits_for(outcome: Outcome) -> str:
 
 
 def _last_turn(messages: Sequence[Message]) -> list[Message]:
-    """What the model said in its last answer."""
+    """The text of the model's last answer."""
     turn_id = next((each.turn_id for each in reversed(messages) if each.role == "assistant"), None)
     return [each for each in messages if each.role == "assistant" and each.turn_id == turn_id]
 

@@ -1,4 +1,4 @@
-"""Begins an execution: what its body says of memory, interactions and tools, together with what there is.
+"""Begins an execution, with the memory, the interaction and the tools that its body names.
 
 Below: agent_input, protocol. Above: the protocols of `_execute` and `_execute/stream`.
 """
@@ -43,8 +43,8 @@ _NAMES: Final = InputNames(
 
 @dataclass(frozen=True, slots=True)
 class StartedExecution:
-    """A run that has begun. Close the viewer at the end. `form` is what its answer needs; `is_async`: the body wants a
-    task for it.
+    """A run that has begun. Close the viewer at the end. The answer is made of its events and of `form`; `is_async`:
+    the body asks for a task.
     """
 
     viewer: Viewer

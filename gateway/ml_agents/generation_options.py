@@ -1,6 +1,6 @@
-"""How a model is to answer, as ml-commons' users write it: any vendor's spelling, numbers also as texts.
+"""Generation options as ml-commons' users write them: in any vendor's spelling, numbers also as texts.
 
-Below: fields. Above: parameters, and what reads registrations.
+Below: fields. Above: parameters, registration.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def is_credential(name: str) -> bool:
 
 
 def read_option(fields: Fields, name: str) -> JsonValue:
-    """The value of a parameter that sets an option; what is wrong with it is noted."""
+    """The value of a parameter that sets an option. Problems are noted."""
     value, option = fields.value[name], _OPTIONS[name]
     if option == "stop":
         return _stops(fields, name, value)

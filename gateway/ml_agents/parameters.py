@@ -1,7 +1,7 @@
-"""The parameters of an execution: options of its run, and which memory and interaction it concerns.
+"""The parameters of an execution: options of its run, its memory and its interaction.
 
-Below: fields, generation_options, options. Above: agent_input. Values come as JSON or as texts of it. What is not known
-here is the agent's own business, and left alone. Pure.
+Below: fields, generation_options, options. Above: agent_input. Values come as JSON or as texts of it. Other parameters
+are the agent's own, and left alone. Pure.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Parameters:
 
 
 def read_parameters(body: Mapping[str, Any], of_agent: Mapping[str, str] = _NOTHING) -> Parameters:
-    """The parameters of a body, and what stands beside them. `of_agent` are the agent's own, as texts, of which some
+    """The parameters of a body, and the members beside them. `of_agent` are the agent's own, as texts, of which some
     hold where the body does not say.
 
     Raises:
@@ -168,7 +168,7 @@ class _Reader:
             raise InvalidRequestError(said, code=INVALID_FORM, problems=problems, status=400)
 
     def text(self, name: str) -> str | None:
-        """A text; what is no text is its JSON, as ml-commons takes it."""
+        """A text; another value is its JSON, as ml-commons takes it."""
         value = self.fields.value.get(name)
         return None if value is None else text_of(value)
 

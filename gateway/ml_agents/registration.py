@@ -89,7 +89,7 @@ def read_registration(body: JsonObject, parts: PartsForCallers) -> Registration:
     """The agent that this body registers.
 
     Raises:
-        InvalidRequestError: lists what is wrong, else what is not supported here yet.
+        InvalidRequestError: lists the problems; if there are none, the members that are not supported here yet.
     """
     members = AgentMembers(body)
     name, kind = members.name(), members.kind()
@@ -125,11 +125,12 @@ def read_registration(body: JsonObject, parts: PartsForCallers) -> Registration:
 
 
 def read_change(body: JsonObject, stored: Document, parts: PartsForCallers) -> Registration:
-    """The stored agent, with its credentials, as this body changes it. What the body does not have stays; `parameters`,
-    `memory` and `model` are changed member by member, and null removes what an agent may be without.
+    """The stored agent, with its credentials, as this body changes it. Members that the body does not have stay;
+    `parameters`, `memory` and `model` are changed member by member, and null removes a member that an agent may be
+    without.
 
     Raises:
-        InvalidRequestError: as read_registration; or it changes what cannot be changed.
+        InvalidRequestError: as read_registration; or it changes a member that cannot be changed.
     """
     members = AgentMembers(body)
     before: Any = stored.body
@@ -245,7 +246,7 @@ def _put_parameters(definition: JsonObject, parameters: AgentParameters, kind: A
 
 
 def _forget_parameters(definition: JsonObject, form: AgentForm) -> None:
-    """Take out what the parameters of before had put in."""
+    """Remove the members that the earlier parameters had set."""
     if "system_prompt" in form.parameters:
         definition.pop("system_prompt", None)
     if "message_history_limit" in form.parameters:

@@ -1,7 +1,7 @@
 """Reads the members of an agent's body one by one: its name, type, memory, parameters.
 
-Below: fields, agent_form. Above: registration. What is wrong is noted in the fields, and what is right but not
-supported here apart: only a body that is right is told that.
+Below: fields, agent_form. Above: registration. Problems are noted in the fields. Members that are right but not
+supported here are noted apart: only a body without problems is refused for them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class AgentMembers:
         self._later: list[FieldProblem] = []
 
     def check(self) -> None:
-        """Raises InvalidRequestError for what was wrong, else for what is not supported here."""
+        """Raises InvalidRequestError for the problems, else for the members that are not supported here."""
         self.fields.check()
         if self._later:
             said = "; ".join(each.detail for each in self._later)

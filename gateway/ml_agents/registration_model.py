@@ -81,8 +81,8 @@ class ModelBlock:
 
 
 def read_model(fields: Fields, parts: PartsForCallers, before: JsonObject | None = None) -> ModelBlock:
-    """The model that a block describes; what is wrong is noted. With `before` the block changes that section: what it
-    does not have stays, null removes, and keys have to be given again if they would go to another address.
+    """The model that a block describes. Problems are noted. With `before` the block changes that section: members that
+    it does not have stay, null removes, and keys have to be given again if they would go to another address.
     """
     for name in sorted(fields.value.keys() - _MEMBERS):
         close = get_close_matches(name, _MEMBERS, n=1)

@@ -35,7 +35,8 @@ _KNOWN: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ToolBlocks:
-    """`sections` are `tools` of the configuration, `shown` is what may be shown of them; both in the body's order.
+    """`sections` are `tools` of the configuration, `shown` are the members of them that may be shown; both in the
+    body's order.
 
     `unknown` are pointers to members that nobody knows. `places`: see ModelBlock.
     """
@@ -47,7 +48,7 @@ class ToolBlocks:
 
 
 def read_tools(fields: Fields, parts: PartsForCallers, duplicate: str) -> ToolBlocks:
-    """The tools of a body; without any, the usual ones. What is wrong is noted. `duplicate` is the message for two of
+    """The tools of a body; without any, the usual ones. Problems are noted. `duplicate` is the message for two of
     one name, with a place for it.
     """
     value = fields.value.get("tools")
@@ -125,7 +126,7 @@ def _without_secrets(parameters: JsonObject) -> JsonObject:
 
 
 def _bare(url: str) -> str:
-    """A URL without what may be secret in it: user, password, query."""
+    """A URL without its parts that may be secret: user, password, query."""
     try:
         parts: Any = urlsplit(url)
     except ValueError:

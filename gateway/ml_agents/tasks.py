@@ -1,8 +1,8 @@
 """The tasks of executions that nobody waits for: documents of their own, whose state is that of their run.
 
 Below: the protocols' environment. Above: the protocols that begin such executions, and those that show tasks. A task is
-kept when its run has begun. What becomes of the run is written into the task when somebody asks for it: the run's
-record and its log know it, also after the process was killed.
+kept when its run has begun. The end of the run is written into the task when somebody asks for it: the run's
+record and its log have it, also after the process was killed.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ _DELETED: Final = "its memory or its run was deleted"
 
 
 async def begin_task(environment: ProtocolEnvironment, caller: Caller, run_id: str, response: JsonObject) -> JsonObject:
-    """Keep the task of a run that has just begun; what the caller is answered. `response` is shown until the run has
-    its own.
+    """Keep the task of a run that has just begun. Gives the response to the caller. `response` is shown until the run
+    has its own.
     """
     task_id = new_document_id()
     record = await environment.run(caller, run_id)
@@ -140,7 +140,7 @@ class Tasks:
         return found
 
     async def _as_it_is(self, caller: Caller, found: Document) -> JsonObject:
-        """The task with what became of its run, which is kept."""
+        """The task with its run's end, which is kept."""
         before = found.body
         is_over = before["state"] not in _UNDER_WAY
         if is_over and "response" in before:
@@ -169,7 +169,7 @@ class Tasks:
             return {**_failed(error.message, before), **now}
 
     async def _answer(self, caller: Caller, record: RunRecord) -> JsonObject:
-        """What the run answered. Raises GatewayError, also where the run failed."""
+        """The run's answer. Raises GatewayError, also if the run failed."""
         viewer = await self._environment.attach(caller, record.run_id)
         if viewer is None:  # its log is gone, or it was cancelled before it began
             raise NotFoundError(f"the run ended as {record.status.value}, and its log is not there")
@@ -204,7 +204,7 @@ def _names_in(answer: JsonObject) -> JsonObject:
 
 
 def _failed(message: str, before: JsonObject) -> JsonObject:
-    """What a task has that failed, with the memory that it named before."""
+    """The members of a task that failed, with the memory that it named before."""
     said = before.get("response")
     named: JsonObject = {name: said[name] for name in _NAMED if name in said} if isinstance(said, dict) else {}
     return {"state": "FAILED", "response": {**named, "error_message": message}, "error": message}

@@ -1,4 +1,4 @@
-"""What ml-commons' agents (`ml_agents`) and memory (`ml_memory`) share: routes, errors, settings and REST input.
+"""Shared by ml-commons' agents (`ml_agents`) and memory (`ml_memory`): routes, errors, settings and REST input.
 
 routes.py           JSON responses, bodies, errors as responses
 url_parameters.py   the parameters of URLs

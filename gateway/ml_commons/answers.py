@@ -1,4 +1,4 @@
-"""What OpenSearch answers to writes and searches; its ids and times."""
+"""OpenSearch's responses to writes and searches; its ids and times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def new_document_id() -> str:
 
 
 def chosen_id(label: str, field: str, value: JsonValue) -> str:
-    """An id that a client chose, for what `label` names: `agent id`. `field` is the member that it stands in.
+    """An id that a client chose. `label` names it in messages: `agent id`. `field` is its member of the body.
 
     Raises:
         InvalidRequestError: it is not one that may be chosen.

@@ -1,7 +1,7 @@
-"""The settings that hold now, and what callers set: kept in the store, and known here without reading it.
+"""The settings that hold now, and those that callers set: kept in the store, and here in memory.
 
-Below: feature_settings; the protocols' environment. Above: the protocols, which ask whether a feature is on. What is
-transient holds until the gateway ends; then comes what is persistent, then the configuration file, then the default.
+Below: feature_settings; the protocols' environment. Above: the protocols, which ask whether a feature is on. A
+transient setting holds until the gateway ends; then a persistent one, the configuration file, the default.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ClusterSettings:
         self._values = self._current()
 
     async def open(self) -> None:
-        """Read what is kept. Raises StoreError."""
+        """Read the stored settings. Raises StoreError."""
         stored = await self._documents.get(_SETTINGS, _ID)
         if stored is not None:
             # an earlier or later version of the gateway may have kept settings that this one does not know
@@ -70,12 +70,12 @@ class ClusterSettings:
 
     @property
     def most_json_bytes(self) -> int | None:
-        """How large a body may be, apart from what the server allows; None: there is no other limit."""
+        """The most bytes of a body by this setting; None: only the server's own limit holds."""
         most = cast(int, self._values[MAX_JSON_SIZE])
         return None if most < 0 else most
 
     def of(self, lifetime: Lifetime) -> Mapping[str, SettingValue]:
-        """What callers have set, by name without the prefix."""
+        """The settings of callers, by name without the prefix."""
         return self._set[lifetime]
 
     def others(self) -> Mapping[str, SettingValue]:

@@ -204,7 +204,7 @@ def written_call(call: ToolCall) -> JsonObject:
 
 
 def media_kind(block: MediaBlock) -> str:
-    """What a medium is: `image`, `video`, `document` or `audio`."""
+    """The kind of a medium: `image`, `video`, `document` or `audio`."""
     return MEDIA_KINDS[type(block)]
 
 

@@ -1,4 +1,5 @@
-"""The settings `plugins.ml_commons.*`: their names, their defaults here, and what is said where a feature is off. Pure.
+"""The settings `plugins.ml_commons.*`: their names, their defaults here, and the refusals of features that are off.
+Pure.
 
 Above: cluster_settings, which keeps what callers set. Features that ml-commons has off by default, and the gateway has,
 are on. Some settings are known and change nothing here, so that scripts that set them work.
@@ -44,7 +45,7 @@ STANDARDIZED_INPUT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Off:
-    """What is said where a feature is off, and the type of the error. With 400 the request is wrong, else it is
+    """The refusal of a feature that is off, and the type of the error. With 400 the request is wrong, else it is
     forbidden.
     """
 

@@ -1,7 +1,7 @@
 """`filter_path`: which parts of an answer a client wants. Pure.
 
-Source: https://docs.opensearch.org/latest/opensearch/common-parameters/#filtered-responses. Paths stand behind commas;
-`*` is any text in a name, `**` any names, and a path behind `-` is left out. Below: query_dsl.
+Source: https://docs.opensearch.org/latest/opensearch/common-parameters/#filtered-responses. Paths are parted by commas;
+`*` is any text in a name, `**` any names, and a path after `-` is left out. Below: query_dsl.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _path(text: str) -> _Path:
 
 
 def _next(paths: Sequence[_Path], name: str) -> tuple[bool, list[_Path]]:
-    """Whether one of the paths ends with this member, and what is left of those that go on in it."""
+    """Whether one of the paths ends with this member, and the rest of the paths that go on in it."""
     ends, further = False, []
     waiting = list(paths)
     while waiting:
@@ -61,7 +61,7 @@ def _next(paths: Sequence[_Path], name: str) -> tuple[bool, list[_Path]]:
 
 
 def _included(value: JsonValue, paths: Sequence[_Path]) -> JsonValue:
-    """What the paths name; None: nothing."""
+    """The parts that the paths name; None: there are none."""
     if isinstance(value, list):
         return [part for item in value if (part := _included(item, paths)) is not None] or None
     if not isinstance(value, dict):

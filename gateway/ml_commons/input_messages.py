@@ -192,7 +192,7 @@ class InputReader:
         return content
 
     def _assistant(self, message_id: str, content: Sequence[ContentBlock], item: JsonObject, at: str) -> list[Message]:
-        """What a model said, in the order of threads: its words and calls are a message, and so is each medium."""
+        """A model's message, in the order of threads: its words and calls are a message, and so is each medium."""
         calls = self._calls(item, at)
         if not content and not calls:
             message = "Assistant message must have either content or tool calls"

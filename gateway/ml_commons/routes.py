@@ -1,4 +1,4 @@
-"""What the routes of ml-commons' REST API share: its JSON, and its errors as responses.
+"""Shared by the routes of ml-commons' REST API: its JSON, and its errors as responses.
 
 Above: the protocols under `/_plugins/_ml`. Below: protocol, errors.
 """

@@ -22,7 +22,7 @@ _MOST_SETTINGS: Final = 1_000  # of a lifetime; there are not as many
 
 
 def read_changes(body: JsonObject) -> dict[Lifetime, Changes]:
-    """What a body sets and removes, for each lifetime.
+    """The settings that a body sets and removes, for each lifetime.
 
     Raises:
         InvalidRequestError: 400, a member or a setting is unknown, a value is wrong, or there is nothing to set.

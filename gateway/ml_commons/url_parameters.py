@@ -61,7 +61,7 @@ def check_parameters(path: str, given: Mapping[str, str], known: Collection[str]
 
 
 def search_asked(given: Mapping[str, str], body: JsonObject) -> JsonObject:
-    """The body of a search with what its URL says, which wins: `q`, `from`, `size`, `sort`, `_source`...
+    """The body of a search with the parameters of its URL, which win: `q`, `from`, `size`, `sort`, `_source`...
 
     Raises:
         InvalidRequestError: 400, `source` is no JSON object.

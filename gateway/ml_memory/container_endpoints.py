@@ -1,6 +1,6 @@
 """ml-commons' REST API: memory containers.
 
-Below: the protocols' environment; ml_commons. What a container holds: ml_container_memories.
+Below: the protocols' environment; ml_commons. The documents in a container: container_memory_endpoints.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ _TIME = "created_time"
 
 @dataclass(frozen=True, slots=True)
 class ContainerMemories:
-    """What `caller` has in `container`, which is its own."""
+    """The documents of `caller` in `container`, which is its own."""
 
     environment: ProtocolEnvironment
     caller: Caller
@@ -175,7 +175,7 @@ class ContainerMemories:
         return version
 
     async def delete(self, memories: Memories, memory_id: str, *, counted: bool = True) -> int:
-        """Delete a document, and what belongs to it; the version that it had."""
+        """Delete a document, and what belongs to it. Gives the version that it had."""
         found = await self.find(memories, memory_id)
         if counted:
             self.environment.count(self.caller)
@@ -203,8 +203,8 @@ class ContainerMemories:
         return search_answer(found, memories.index, lambda document: document)
 
     async def _show(self, hits: Iterable[dict[str, Any]], wanted: SourceFilter) -> None:
-        """Put the messages that the hits name into them, and leave what is wanted. Each message is let go once it is in
-        its hit, so that no more of a long session is held than is shown.
+        """Put the messages that the hits name into them, and leave the fields that were asked for. Each message is let
+        go once it is in its hit, so that no more of a long session is held than is shown.
 
         Raises:
             InvalidRequestError: it is too much.
@@ -258,7 +258,9 @@ class ContainerMemories:
                     await self._consequences.put(sessions, session_id, left, thread_id=session_id)
 
     async def _all_found(self, memories: Memories, query: JsonValue) -> dict[str, JsonObject]:
-        """What the query finds now, by id: deleting some may change what it finds, as messages have running numbers."""
+        """The documents that the query finds now, by id. Deleting some may change the hits, as messages have running
+        numbers.
+        """
         found: dict[str, JsonObject] = {}
         since: JsonValue = 0
         while True:
@@ -276,7 +278,7 @@ class ContainerMemories:
             since = hits[-1]["sort"][0]
 
     async def _remove_messages(self, named: Iterable[tuple[str, str]]) -> None:
-        """Take messages out of their threads, each thread's together: what is behind them is numbered anew."""
+        """Take messages out of their threads, each thread's together: later messages are numbered anew."""
         of_sessions: dict[str, list[str]] = {}
         for session_id, message_id in named:
             of_sessions.setdefault(session_id, []).append(message_id)

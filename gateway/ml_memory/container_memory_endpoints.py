@@ -1,4 +1,4 @@
-"""ml-commons' REST API: what memory containers hold. Sessions, working memory, long-term memory and its history.
+"""ml-commons' REST API: the documents in memory containers. Sessions, working memory, long-term memory and its history.
 
 Below: the protocols' environment; ml_commons.
 """

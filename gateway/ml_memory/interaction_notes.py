@@ -1,7 +1,7 @@
-"""What is said of an interaction beside its words: a member of its messages' metadata.
+"""Notes on an interaction besides its words: a member of its messages' metadata.
 
-Below: messages. Above: interactions. Pure. Clients of other protocols may send any metadata: what does not fit is not
-there.
+Below: messages. Above: interactions. Pure. Clients of other protocols may send any metadata: members that do not fit
+are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LAST_SECOND: Final = 253_402_300_799  # of the year 9999: no later time can be 
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Note:
-    """`begins`: the message begins an interaction, whatever stands before it. `is_answer`: a client gave it as the
+    """`begins`: the message begins an interaction, whatever precedes it. `is_answer`: a client gave it as the
     answer. The times are Unix seconds: when it was said first, and when it was changed.
     """
 
@@ -36,7 +36,7 @@ _NOTHING: Final = Note()
 
 
 def note_of(message: Message) -> Note:
-    """What is said of the message, or of the interaction that it begins."""
+    """The note on the message, or on the interaction that it begins."""
     found = None if message.metadata is None else message.metadata.get(_MEMBER)
     if not isinstance(found, dict):
         return _NOTHING
@@ -53,7 +53,7 @@ def note_of(message: Message) -> Note:
 
 
 def with_note(message: Message, note: JsonObject) -> Message:
-    """The message of which this is said, too; members of Note by their names."""
+    """The message with these members of its note, by their names."""
     metadata = message.metadata or {}
     before = metadata.get(_MEMBER)
     return replace(message, metadata={**metadata, _MEMBER: {**(before if isinstance(before, dict) else {}), **note}})

@@ -1,4 +1,4 @@
-"""What clients write of interactions: bodies read, and the messages that they become.
+"""Interactions that clients write: reads the bodies, and makes messages of them.
 
 Below: fields, interactions. Above: the protocol of memories. Pure, but for new ids.
 """
@@ -29,7 +29,7 @@ _EMPTY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class InteractionWords:
-    """An interaction or, with a `parent`, a trace as a client gives it. What is blank is None."""
+    """An interaction or, with a `parent`, a trace as a client gives it. Blank members are None."""
 
     input: str | None = None
     prompt_template: str | None = None
@@ -41,7 +41,7 @@ class InteractionWords:
 
     @property
     def said(self) -> JsonObject:
-        """All that it says, without what it belongs to."""
+        """Its words and notes, without the ids that it belongs to."""
         given: JsonObject = {
             "input": self.input,
             "prompt_template": self.prompt_template,
@@ -73,7 +73,7 @@ def posted_words(body: JsonObject) -> InteractionWords:
 
 
 def edited_words(body: JsonObject) -> InteractionWords:
-    """What is to be another of an interaction: its response, and members of its additional_info, of which null removes
+    """The changes to an interaction: its response, and members of its additional_info, of which null removes
     one. Other members are ignored.
 
     Raises:
@@ -88,7 +88,7 @@ def edited_words(body: JsonObject) -> InteractionWords:
 
 
 def posted_messages(words: InteractionWords, message_id: str, now: float) -> tuple[Message, ...]:
-    """The messages of a new interaction; the first one has its id, and what is said beside its words."""
+    """The messages of a new interaction; the first one has its id and its note."""
     said = words.said
     note: JsonObject = {"begins": True, "create_time": now}
     note |= {name: said[name] for name in ("prompt_template", "origin", "additional_info") if name in said}
@@ -125,9 +125,9 @@ def edited_messages(
 
 
 def _answered(turn: Turn, response: str, now: float) -> list[Message]:
-    """The turn with this answer in place of its own, or behind all else where it has none.
+    """The turn with this answer in place of its own, or at the end where it has none.
 
-    The answer is of a turn of its own: a provider's server has the earlier one. What the model thought for that goes.
+    The answer is of a turn of its own: a provider's server has the earlier one. The reasoning for the earlier one goes.
     """
     note: JsonObject = {"is_answer": True, "update_time": now}
     answer = turn.answer

@@ -2,9 +2,9 @@
 
 Below: the words, the store's records. Above: the protocol of memories. Pure.
 
-An interaction is a turn: what was asked, and what came of it until somebody asked again. Its id is the id of the turn's
-first question. What the model and its tools did before the answer are its traces. A turn ends where a run ends and
-where the next question follows an answer; questions in a row are one.
+An interaction is a turn: a question, and everything that followed until the next question. Its id is the id of the
+turn's first question. The steps of the model and its tools before the answer are its traces. A turn ends where a run
+ends and where the next question follows an answer; questions in a row are one.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ class Turn:
 
     @property
     def question(self) -> str | None:
-        """What was asked; None if nothing was."""
+        """The text of the question; None if there is none."""
         asked = [message for message in self.messages if message.role == "user"]
         return question_text(asked) if asked else None
 
     @property
     def note(self) -> Note:
-        """What was said of it beside its words."""
+        """The note on the interaction."""
         return note_of(self.messages[0])
 
     @property
     def additional_info(self) -> JsonObject:
-        """What tools said, and what clients say of it."""
+        """The results of tools, and the members that clients noted."""
         return {**tool_outputs(self.messages), **(self.note.additional_info or {})}
 
     # Of times, notes and runs know best: messages that are stored anew have a new time.
@@ -71,7 +71,7 @@ class Turn:
 
     @property
     def updated_at(self) -> float | None:
-        """When the last of what came of it came, or was changed; None: nothing has."""
+        """When its last message after the question came or was changed; None: there is none."""
         later = [at for message in self.messages if (at := note_of(message).update_time) is not None]
         later += [run.finished_at for run in self.runs if run.finished_at is not None]
         if not self.runs:
@@ -82,7 +82,9 @@ class Turn:
 
     @property
     def steps(self) -> list[tuple[Message, ...]]:
-        """What came of the question, in order: answers of a model, each of one or more messages, and tools' results."""
+        """The messages after the question, in order: answers of a model, each of one or more messages, and tools'
+        results.
+        """
         steps: list[tuple[Message, ...]] = []
         for message in self.messages:
             if message.role == "user":
@@ -96,7 +98,7 @@ class Turn:
 
     @property
     def failure(self) -> str | None:
-        """Why nothing better came of it; None if something did."""
+        """The reason for which it has no answer; None if it has one."""
         last, run = self.messages[-1], self.runs[-1] if self.runs else None
         if run is None or run.status is not RunStatus.FAILED or run.last_message_id != last.id:
             return None
@@ -113,7 +115,7 @@ class Turn:
 
     @property
     def answer(self) -> tuple[Message, ...]:
-        """The messages of what the model said last, if that calls no tool."""
+        """The messages of the model's last answer, if that calls no tool."""
         steps = self.steps
         return steps[-1] if steps and _is_answer(steps[-1]) else ()
 
@@ -206,7 +208,7 @@ def tool_outputs(messages: Sequence[Message]) -> JsonObject:
 
 
 def result_text(result: ToolResult) -> str:
-    """What a tool said."""
+    """The text of a tool's result."""
     return "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
 
 
@@ -219,7 +221,7 @@ def _is_answer(step: Sequence[Message]) -> bool:
 
 
 def _text(step: Sequence[Message]) -> str | None:
-    """What a model said in an answer; None if it has no text."""
+    """The text of a model's answer; None if it has none."""
     texts = [
         block.text
         for message in step
@@ -231,7 +233,7 @@ def _text(step: Sequence[Message]) -> str | None:
 
 
 def _thought(step: Sequence[Message]) -> str | None:
-    """What a model said and decided, in the form of ml-commons' own reasoning: a line of JSON for each call."""
+    """A model's words and calls, in the form of ml-commons' own reasoning: a line of JSON for each call."""
     thought = _text(step) or "\n".join(
         block.text for message in step for block in message.content if isinstance(block, ReasoningBlock)
     )

@@ -1,4 +1,4 @@
-"""Threads as ml-commons' memories, and what requests say of them.
+"""Threads as ml-commons' memories, and the bodies of requests for them.
 
 Below: fields, the store's data. Above: the protocol of memories. Pure.
 """
@@ -35,8 +35,8 @@ _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,10}")
 
 @dataclass(frozen=True, slots=True)
 class MemoryWords:
-    """What a request says of a memory. `name` is ABSENT where it says nothing of one; `noted` is all else. None removes
-    what there is, in `noted` too.
+    """The members of a memory in a request. `name` is ABSENT if there is none; `noted` are all others. None removes a
+    member, in `noted` too.
     """
 
     name: str | Absent | None = ABSENT
@@ -47,7 +47,7 @@ class MemoryWords:
         return self.name is ABSENT and not self.noted
 
     def metadata(self, before: JsonObject) -> JsonObject:
-        """The thread's metadata with what this says."""
+        """The thread's metadata with these changes."""
         return {**before, _NOTE: merge_patch(_noted(before), self.noted)} if self.noted else before
 
 
@@ -78,7 +78,7 @@ class Stretch:
 
 
 def memory_words(body: JsonObject) -> MemoryWords:
-    """What a body says of a memory; other members are ignored. Raises InvalidRequestError (400)."""
+    """The members of a memory in a body; other members are ignored. Raises InvalidRequestError (400)."""
     given = Fields(body)
     name = given.text("name")
     if name is not None and len(name) > _MOST_NAME:
@@ -153,7 +153,7 @@ def _wrong(name: str, message: str) -> InvalidRequestError:
 
 
 def _noted(metadata: JsonObject) -> JsonObject:
-    """What is said of a memory, as far as it has the right form: other protocols let their clients write metadata."""
+    """The notes on a memory, as far as they have the right form: other protocols let their clients write metadata."""
     note = metadata.get(_NOTE)
     if not isinstance(note, dict):
         return {}

@@ -59,7 +59,8 @@ def new_container(body: JsonObject, owner: str, now: float) -> tuple[str, JsonOb
 
 
 def changed_container(document: JsonObject, body: JsonObject, now: float) -> JsonObject:
-    """The document as this body changes it: objects are merged, and null removes what a container may be without.
+    """The document as this body changes it: objects are merged, and null removes a member that a container may be
+    without.
 
     Raises:
         InvalidRequestError: the body is wrong.
@@ -134,7 +135,7 @@ def _configuration(body: Fields) -> JsonObject:
 
 
 def _check_models(fields: Fields) -> None:
-    """Note what is wrong with the models and strategies that are named; else, that there are none."""
+    """Note problems of the models and strategies that are named; if there are none, that models are not supported here."""
     given = [name for name in _OF_MODELS if fields.value.get(name) not in (None, [])]
     if not (_is_wrong_embedding(fields) or _are_wrong_strategies(fields)) and given:
         named = ", ".join(given)

@@ -1,4 +1,4 @@
-"""What a container holds, but for messages: reads the bodies that make and change sessions, data and records.
+"""The documents of a container that are no messages: reads the bodies that make and change sessions, data and records.
 
 Below: fields. Above: the protocol. Documents are of the kinds in memory_kinds, with the members that ml-commons has.
 """

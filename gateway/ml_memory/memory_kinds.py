@@ -1,4 +1,4 @@
-"""The kinds of documents in which memory containers and what they hold are stored.
+"""The kinds of documents in which memory containers and their contents are stored.
 
 Below: documents. Above: the documents' readers and the protocols. The fields are those of ml-commons' indices:
 https://docs.opensearch.org/latest/ml-commons-plugin/agentic-memory/
@@ -102,7 +102,9 @@ CONTAINER_INDEX: Final = ".plugins-ml-am-memory-container"
 
 @dataclass(frozen=True, slots=True)
 class Memories:
-    """One type of a container's memories: how its documents are stored, and what OpenSearch would name their index."""
+    """One type of a container's memories: the kind of its documents, and the name that their index would have in
+    OpenSearch.
+    """
 
     type: MemoryType
     kind: DocumentKind

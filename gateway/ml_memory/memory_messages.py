@@ -1,7 +1,7 @@
-"""Working memory that is messages: each message of a session's thread is a document, and the thread is what holds it.
+"""Working memory that is messages: each message of a session's thread is a document, and the thread holds it.
 
 Below: ml_commons.input_messages, memory_documents. Above: container_memories; the store, which keeps the documents
-with the messages (store.ThreadDocuments). Pure. A document has what is searched, and names its message; the message
+with the messages (store.ThreadDocuments). Pure. A document has the searched fields, and names its message; the message
 itself is put in when it is shown.
 """
 
@@ -64,7 +64,7 @@ class ThreadsAsMemory:
         return document_id(thread_id, message_id)
 
     def of_message(self, thread: ThreadSummary, message: Message, number: int, at: float) -> JsonObject | None:
-        """The document of a message; None for reasoning, which is not part of what is remembered."""
+        """The document of a message; None for reasoning, which is not remembered."""
         if message.role == "reasoning":
             return None
         said = _said_of(message)
@@ -101,7 +101,7 @@ def document_id(thread_id: str, message_id: str) -> str:
 
 
 def shown_document(document: JsonObject, message: Message | None) -> JsonObject:
-    """The document of working memory as clients see it. `message` is what it names; None: it names none."""
+    """The document of working memory as clients see it. `message` is the one that it names; None: it names none."""
     shown = {name: value for name, value in document.items() if name not in (MESSAGE, _TEXT, "messages")}
     if message is None:
         return shown
@@ -110,7 +110,7 @@ def shown_document(document: JsonObject, message: Message | None) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class PostedMessages:
-    """Messages for a session, with what is said of them in their metadata. `namespace` has no session."""
+    """Messages for a session, with their labels in their metadata. `namespace` has no session."""
 
     session_id: str | None
     namespace: JsonObject
@@ -154,7 +154,7 @@ def changed_message(message: Message, document: JsonObject, body: JsonObject) ->
     words are others.
 
     Raises:
-        InvalidRequestError: the body is wrong, or changes what an agent said.
+        InvalidRequestError: the body is wrong, or changes an agent's message.
     """
     fields = Fields(body)
     for name in ("binary_data", "structured_data"):

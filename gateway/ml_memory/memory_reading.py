@@ -33,7 +33,7 @@ class ReadMemory:
         return self.thread.thread_id
 
     def traces(self, turn: Turn) -> list[JsonObject]:
-        """What the model and its tools did before they answered."""
+        """The steps of the model and its tools before the answer."""
         return trace_jsons(self.memory_id, turn)
 
     def trace(self, message_id: str) -> JsonObject | None:

@@ -1,4 +1,4 @@
-"""Reads the requests for what containers hold that are no documents: what to add, what to delete, vector searches.
+"""Reads requests to containers whose bodies are no documents: kinds of new memories, deletions, vector searches.
 
 Below: fields. Above: the protocol.
 """
@@ -22,10 +22,10 @@ _MOST_FOUND = 10_000
 
 
 def payload_type(fields: Fields) -> str:
-    """What the body of a new working memory holds: CONVERSATIONAL or DATA.
+    """The kind of a new working memory, by its body: CONVERSATIONAL or DATA.
 
     Raises:
-        InvalidRequestError: it is neither, or asks for what a model would have to do.
+        InvalidRequestError: it is neither, or asks for something that needs a model.
     """
     has_messages = bool(fields.value.get("messages"))
     given = fields.text("payload_type") or (CONVERSATIONAL if "messages" in fields.value else DATA)
@@ -70,7 +70,7 @@ def types_to_delete(query: Mapping[str, str], body: JsonObject) -> Sequence[Memo
     query wins over the body.
 
     Raises:
-        InvalidRequestError: it names types that there are not.
+        InvalidRequestError: it names unknown types.
     """
     everything = query.get("delete_all_memories", body.get("delete_all_memories", False))
     if everything in ("", "true", True):
@@ -92,7 +92,7 @@ def source_asked(body: JsonObject) -> SourceFilter:
 
 
 def shown_fields(wanted: SourceFilter, document: JsonObject) -> JsonObject:
-    """What is asked for of a document. Raises InvalidRequestError: the patterns are too much work."""
+    """The fields of a document that were asked for. Raises InvalidRequestError: the patterns are too much work."""
     with _refused():
         return wanted.of(document)
 
@@ -115,7 +115,7 @@ def _refused() -> Generator[None]:
 
 
 def no_vectors(body: JsonObject, *, hybrid: bool) -> InvalidRequestError:
-    """The error of a semantic or hybrid search: what is wrong with it, and else what is missing here."""
+    """The error of a semantic or hybrid search: its problems, or else that models are missing here."""
     fields = Fields(body)
     if not (fields.text("query") or "").strip():
         fields.wrong("query", "query cannot be null or blank")

@@ -1,4 +1,4 @@
-"""Searches memories, or the messages of one: documents that are made for the search from what threads are now.
+"""Searches memories, or the messages of one: documents that are made for the search from threads as they are now.
 
 Below: protocol.made_documents. Above: the routes, which call `search_documents` by `document_searches`: it blocks.
 The documents' fields are those of ml-commons' indices.
@@ -60,7 +60,7 @@ _ALL_FIELDS: Final = ("query_string", "multi_match", "*")  # what a search can h
 
 
 def document_searches(environment: ProtocolEnvironment) -> DocumentSearches:
-    """What the searches of all callers share (ProtocolEnvironment.shared): each takes up to a second."""
+    """The object that the searches of all callers share (ProtocolEnvironment.shared): each takes up to a second."""
     return DocumentSearches("memory-search")
 
 
