@@ -111,7 +111,7 @@ class PushDelivery:
     # --- the process
 
     async def sweep(self) -> None:
-        """Post the updates that an earlier process did not post, and delete configs that are old or whose task is gone."""
+        """Post the updates that an earlier process did not post. Delete configs that are old, or whose task is gone."""
         known = {(key, thread_id) for (_, thread_id), keys in self._open.items() for key in keys}
         async for found, config in self._configs.open():
             key, thread_id = _Key(found.owner, found.document_id, config.config_id), found.thread_id or ""

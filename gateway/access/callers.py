@@ -1,4 +1,4 @@
-"""Who asks: the owner of threads and runs, what it may use, and how much.
+"""The caller of a request: the owner of threads and runs, with its rights and limits.
 
 Below: limits. Above: authentication, which identifies the caller, and the protocols' environment, which checks what it
 may do.
@@ -24,7 +24,7 @@ _IPV6_SITE_BITS = 64  # the part of an IPv6 address that one household or machin
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request.
+    """The sender of a request.
 
     `owner`: threads and runs belong to it. `key_name` is the configuration's name for the key, empty without keys.
     `agents` are the only ones this caller may use; None: all. `is_visitor`: it came with a publishable key and is an

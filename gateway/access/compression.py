@@ -84,7 +84,7 @@ def unpacked(receive: Receive, encoding: str, most: int, too_large: Callable[[in
 
 
 class _Unpacked:
-    """Unpacks a body. `is_given`: all of it was passed on."""
+    """Unpacks a body. `is_given`: the whole body was passed on."""
 
     def __init__(self, wbits: int, encoding: str) -> None:
         self._wbits = wbits

@@ -33,7 +33,7 @@ Release = Callable[[object], None]
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """The limits of one key. None: no limit. Sizes are bytes, those of text in UTF-8, see runs.limits."""
+    """The limits of one key. None: no limit. Sizes are in bytes, of text in UTF-8, see runs.limits."""
 
     runs_per_minute: int | None = None
     concurrent_runs: int | None = None
@@ -74,7 +74,7 @@ class Quota(NamedTuple):
 
 
 class _Count:
-    """What one subject began in the last minute, and how much of it is under way."""
+    """The number of things that one subject began in the last minute, and that are under way."""
 
     __slots__ = ("begun", "under_way")
 

@@ -372,14 +372,15 @@ def _named(document: Document, names: set[str]) -> Document:
 # --- for the finished conversation -----------------------------------------------------------------------------
 
 
-def place_cache_points(body: Mapping[str, object], turns: Sequence[Turn], family: Family, wish: object) -> None:
-    """Put one at the end of the tools, the system prompt and the conversation: three of the four that are allowed.
+def place_cache_points(body: Mapping[str, object], turns: Sequence[Turn], family: Family, lifetime: object) -> None:
+    """Put a cache point at the end of the tools, the system prompt and the conversation: three of the four that are
+    allowed.
 
-    `wish` is a time to live (`5m`, `1h`) or anything else for the default. `turns` are the request's messages.
+    `lifetime` is a time to live (`5m`, `1h`) or anything else for the default. `turns` are the request's messages.
     """
     point: CachePoint = {"type": "default"}
-    if isinstance(wish, str):
-        point["ttl"] = wish
+    if isinstance(lifetime, str):
+        point["ttl"] = lifetime
     tools, system, last = body.get("toolConfig"), body.get("system"), turns[-1]["content"]
     if isinstance(tools, dict) and "tools" in family.cache_places:
         tools["tools"].append({"cachePoint": point})

@@ -110,14 +110,14 @@ def _fields(request: ModelRequest, family: Family) -> dict[str, object]:
     return fields
 
 
-def _guard(body: dict[str, object], turns: Sequence[converse.Turn], wish: object) -> GuardrailMode:
+def _guard(body: dict[str, object], turns: Sequence[converse.Turn], guard_content: object) -> GuardrailMode:
     """Mark the parts of the request for a guardrail, if there is one. Gives how it checks the answer."""
     config = body.get("guardrailConfig")
     if not isinstance(config, Mapping):
         return "none"
     # Only its trace distinguishes blocked from masked, and the model's words from the guardrail's.
     body["guardrailConfig"] = {"trace": "enabled", **config}
-    if places := guard_places(wish):
+    if places := guard_places(guard_content):
         body["messages"] = guarded_turns(turns, places)
         if isinstance(system := body.get("system"), list):
             body["system"] = guarded_system(system, places)

@@ -38,8 +38,8 @@ _GUARDED_IMAGES = frozenset({"png", "jpeg"})
 _QUOTE_WORDS = 5
 
 
-def check_guardrail(config: Mapping[str, object], wish: object) -> None:
-    """Check a guardrail's configuration, and `wish`, which says what it is to check in the request.
+def check_guardrail(config: Mapping[str, object], guard_content: object) -> None:
+    """Check a guardrail's configuration, and `guard_content`, the places of the request that it checks.
 
     Raises:
         ValueError: something that the service can never accept, or `guard_content` without a guardrail.
@@ -49,23 +49,26 @@ def check_guardrail(config: Mapping[str, object], wish: object) -> None:
             raise ValueError(f"guardrailConfig.{name} is {config[name]!r}: it must be {' or '.join(choices)}")
     if config and not (config.get("guardrailIdentifier") and config.get("guardrailVersion")):
         raise ValueError("guardrailConfig needs a guardrailIdentifier and a guardrailVersion (a number, or DRAFT)")
-    if guard_places(wish) and not config:
+    if guard_places(guard_content) and not config:
         raise ValueError(f"{GUARD_CONTENT} needs a guardrailConfig")
 
 
-def guard_places(wish: object) -> Mapping[str, Sequence[str]]:
+def guard_places(guard_content: object) -> Mapping[str, Sequence[str]]:
     """The places that a guardrail is to check, with their qualifiers. Empty: the guardrail decides that itself.
 
-    `wish` is a place, or places with their qualifiers: `{latest_user_message: [query], system: [grounding_source]}`.
+    `guard_content` is a place, or places with their qualifiers: `{latest_user_message: [query], system:
+    [grounding_source]}`.
 
     Raises:
         ValueError: it is something else.
     """
-    if wish is None:
+    if guard_content is None:
         return {}
-    places = {wish: []} if isinstance(wish, str) else wish
+    places = {guard_content: []} if isinstance(guard_content, str) else guard_content
     if not isinstance(places, Mapping) or not places.keys() <= set(_PLACES):
-        raise ValueError(f"{GUARD_CONTENT} is {wish!r}: it must be {', '.join(_PLACES)}, or a mapping of these")
+        raise ValueError(
+            f"{GUARD_CONTENT} is {guard_content!r}: it must be {', '.join(_PLACES)}, or a mapping of these"
+        )
     found: dict[str, Sequence[str]] = {}
     for place, qualifiers in places.items():
         listed = [qualifiers] if isinstance(qualifiers, str) else qualifiers or []

@@ -31,7 +31,8 @@ _AGENT: FieldPath = ("agents", 0)  # where an agent stands in the file whose rul
 
 @dataclass(frozen=True, slots=True)
 class CallerRules:
-    """What agents of callers are opened with: an HTTP client that checks endpoints, and perhaps no identity.
+    """The environment in which agents of callers are opened: an HTTP client that checks endpoints, and perhaps no
+    identity.
 
     `keys_approve`: there is an API key that may approve.
     """
@@ -42,7 +43,7 @@ class CallerRules:
 
 
 def parts_for_callers(rules: CallerRules) -> PartsForCallers:
-    """What the agents may have that are read by these rules."""
+    """The parts that agents under these rules may have."""
     providers = {name: part.credentials for name, part in rules.parts.models.items() if part.from_callers}
     return PartsForCallers(providers, searches=rules.environments.tools.search is not None)
 
@@ -91,7 +92,7 @@ def _references(value: JsonValue, path: FieldPath) -> Iterator[FieldProblem]:
 
 
 def _not_for_callers(agent: AgentDefinition, rules: CallerRules) -> Iterator[FieldProblem]:
-    """What only the operator's agents may have. All parts that the agent names are there."""
+    """The problems of members that only the operator's agents may have. All parts that the agent names are there."""
     models: list[tuple[FieldPath, ModelSettings]] = [((*_AGENT, "model"), agent.model)]
     models += [((*_AGENT, "model", "fallback", index), other) for index, other in enumerate(agent.model.fallback)]
     endpoints = rules.environments.models.http.endpoints

@@ -160,7 +160,7 @@ def _credential_problems(credential: Mapping[str, str], provider: ModelProvider)
 def _url_problems(
     url: str, known: Mapping[str, object], what: str, usual: str, is_expanded: bool
 ) -> Iterator[FieldProblem]:
-    """`usual` is what the URL of a file begins with: a bare file name probably lacks it."""
+    """`usual` is the beginning of a file's URL: a bare file name probably lacks it."""
     if ":" not in url and not is_expanded:
         yield (), f"must be a URL; did you mean {usual + url!r}?"
     else:

@@ -1,4 +1,4 @@
-"""From an agent's section to its definition, and what is wrong with the parts that it names.
+"""From an agent's section to its definition, and the problems of the parts that it names.
 
 Below: sections, file, known_parts. Above: settings, which has agents of the file; agent_body, which has agents of
 callers.
@@ -44,7 +44,7 @@ _ORDINARY_HEADERS = frozenset({"accept", "accept-language", "content-type", "use
 
 @dataclass(frozen=True, slots=True)
 class PartEnvironments:
-    """What an agent's parts are opened with."""
+    """The environments in which an agent's parts are opened."""
 
     models: ModelEnvironment
     tools: ToolEnvironment
@@ -126,7 +126,7 @@ def _options(section: OptionsSection) -> GenerationOptions:
 def opening_problems(
     agent: AgentDefinition, parts: KnownParts, environments: PartEnvironments, path: FieldPath = ()
 ) -> Iterator[FieldProblem]:
-    """Open the agent's loop, models and tools, which does no I/O, and give what fails; paths begin with `path`."""
+    """Open the agent's loop, models and tools, which does no I/O, and give the problems; their paths begin with `path`."""
     yield from opening_problem(path, parts.agent_types[agent.type].open, agent, environments.loops)
     models = [((*path, "model"), agent.model)]
     models += [((*path, "model", "fallback", number), other) for number, other in enumerate(agent.model.fallback)]
@@ -145,7 +145,7 @@ def opening_problem(
     settings: _SettingsT,
     environment: _EnvironmentT,
 ) -> Iterator[FieldProblem]:
-    """What is wrong with a part's settings, by opening it."""
+    """The problem of a part's settings, found by opening the part."""
     try:
         open_part(settings, environment)
     except ConfigurationError as error:
@@ -158,7 +158,7 @@ def fields_of(error: ConfigurationError, path: FieldPath) -> Iterator[FieldProbl
 
 
 def agent_secrets(agent: AgentSection) -> Iterator[str]:
-    """What no log may show of an agent: credentials, passwords in URLs, and headers that look secret."""
+    """The secrets of an agent that no log may show: credentials, passwords in URLs, and headers that look secret."""
     for model in (agent.model, *agent.model.fallback):
         yield from url_secrets(model.endpoint)
         yield from (model.credential or {}).values()

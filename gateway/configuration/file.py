@@ -50,7 +50,7 @@ _TEMPLATE = re.compile(r"[a-z_]+\.")  # ${parameters.x}: filled in per run, not 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem: its place (in the file, an environment variable or a flag), its field, and what is wrong."""
+    """One problem: its place (in the file, an environment variable or a flag), its field, and its message."""
 
     place: str
     path: FieldPath
@@ -169,7 +169,7 @@ def read_configuration(file: Path, environ: Mapping[str, str]) -> ConfigurationT
 
 
 def parse_configuration(text: str, name: str) -> ConfigurationText:
-    """The values of a YAML text; `name` is what problems call it.
+    """The values of a YAML text; `name` is its name in problems.
 
     Raises:
         InvalidConfigurationError: it is not YAML, or not a mapping.

@@ -1,4 +1,4 @@
-"""Words of other programs' files, and what stands here for them.
+"""Words of other programs' files, and the words here that mean the same.
 
 Above: reading and checks, which hint at them: by their letters they are nearer to something else.
 """
@@ -37,8 +37,8 @@ _FAMILIES: Final = {"claude": "anthropic/v1/messages", "gemini": "gemini/v1beta/
 
 
 def key_for(key: str, known: Collection[str], credential: str) -> str | None:
-    """What stands for such a key in the section of a model, or of an agent around it; None: nothing does, or it is
-    another section. `known` are the section's keys, `credential` is what `credential_for` gives.
+    """The key here that means the same as such a key in the section of a model, or of an agent around it; None: there
+    is none, or it is another section. `known` are the section's keys, `credential` is the result of `credential_for`.
     """
     word = _OF_MODELS.get(key.lower())
     if word is None or not ("model_provider" in known or "system_prompt" in known):
@@ -56,7 +56,7 @@ def credential_for(provider: object, *, is_file: bool) -> str:
 
 
 def name_for(name: str, what: str) -> str | None:
-    """What does here what others call so. `what`: `model provider` or `tool type`."""
+    """The name here of a part that others call by that name. `what`: `model provider` or `tool type`."""
     return _NAMES.get(what, {}).get(name.lower().replace("-", "").replace("_", ""))
 
 

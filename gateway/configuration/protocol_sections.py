@@ -1,7 +1,7 @@
-"""The configuration's sections with those of the protocols there are: `protocols.<name>`, also of each key, and what an
-agent says for a protocol.
+"""The configuration's sections with those of the protocols: `protocols.<name>`, also of each key, and an agent's
+settings for a protocol.
 
-Below: sections. Above: reading, settings. What a protocol's section has is the protocol's own: a pydantic model.
+Below: sections. Above: reading, settings. The fields of a protocol's section are the protocol's own: a pydantic model.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def _false_for_null(schema: dict[str, Any]) -> None:
 
 
 def general_settings(section: ProtocolsSection) -> NamedSettings:
-    """What the file says for all callers, and the defaults."""
+    """The settings of the file for all callers, and the defaults."""
     return dict(_settings_in(section))
 
 
 def settings_of_key(section: ProtocolsSection, general: NamedSettings) -> NamedSettings:
-    """What holds for a key that has a section of its own; a field that it does not set is as in `general`."""
+    """The settings of a key that has a section of its own; a field that it does not set is as in `general`."""
     return {name: _over(own, general[name]) for name, own in _settings_in(section) if name in section.model_fields_set}
 
 

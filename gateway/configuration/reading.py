@@ -174,7 +174,7 @@ def _message(text: ConfigurationText, sections: type[ConfigurationSection], deta
 
 
 def _instead(text: ConfigurationText, path: FieldPath, value: object, shown: str) -> str:
-    """What is right where a text stands in a model's place, or a credential's."""
+    """The right form, if a text stands in the place of a model or a credential."""
     if isinstance(value, str) and path[-1] == "credential":
         return f"; write '{_credential(text, path[:-1])}'"
     if isinstance(value, str) and path[-1] == "model" and shown == repr(value):

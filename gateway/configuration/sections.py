@@ -441,7 +441,7 @@ class AgentSection(Section):
 
 
 class CallersSection(Section):
-    """What the agents that callers make may reach, and as whom."""
+    """The endpoints that agents of callers may reach, and the identity that they have."""
 
     endpoints: tuple[str, ...] | None = None
     """Regular expressions; a URL has to match one as a whole, and its host the part between '://' and the next '/':

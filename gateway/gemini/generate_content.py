@@ -115,7 +115,7 @@ def profile_of(model_id: str) -> Profile:
 
 
 def modalities_of(model_id: str, parameters: Mapping[str, Any]) -> Collection[str]:
-    """What a model is told to give (`TEXT`, `IMAGE`, `AUDIO`), else what models of its name give.
+    """The kinds of content that a model is asked for (`TEXT`, `IMAGE`, `AUDIO`), else those of models of its name.
 
     https://ai.google.dev/api/generate-content#Modality, https://ai.google.dev/gemini-api/docs/models
     """

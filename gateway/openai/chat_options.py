@@ -42,7 +42,7 @@ _MEMBERS = {
 
 
 def chat_options(dialect: Dialect, model_id: str) -> OptionTable:
-    """What a server takes for one of its models."""
+    """The options that a server takes for one of its models."""
     bare = model_id.lower().rpartition("/")[2]
     return _table(dialect, bool(WITHOUT_SAMPLERS.match(bare)), bool(WITHOUT_REASONING.match(bare)))
 

@@ -114,7 +114,7 @@ def responses_url(endpoint: str) -> str:
 
 
 def response_url(url: str, response_id: str, action: str = "", query: str = "") -> str:
-    """The address of one response, or of what is done with it (`cancel`), where `url` is that of all of them."""
+    """The address of one response, or of an action on it (`cancel`). `url` is the address of all responses."""
     parts = urlsplit(url)
     path = "/".join(filter(None, (parts.path, quote(response_id, safe=""), action)))
     return urlunsplit((parts.scheme, parts.netloc, path, "&".join(filter(None, (parts.query, query))), ""))

@@ -35,6 +35,6 @@ _REASONING = {"reasoning_effort": member("reasoning.effort"), "reasoning_summary
 
 @cache
 def responses_options(profile: Profile) -> OptionTable:
-    """What a server takes for one of its model families."""
+    """The options that a server takes for one of its model families."""
     members = {**_MEMBERS, **(_SAMPLERS if profile.samplers else {}), **(_REASONING if profile.reasons else {})}
     return OptionTable(members, frozenset({"json_object", "json_schema"}), frozenset({"one", "any"}))

@@ -66,9 +66,9 @@ _LISTS = ("tools", "include")
 
 @dataclass(frozen=True, slots=True)
 class ResponsesTarget:
-    """Whom a request is for.
+    """The server and model of a request.
 
-    `wire_model_id`: what the request calls the model. `sealed`: ask for reasoning in sealed form. `forgotten`: ids of
+    `wire_model_id`: the model's name in the request. `sealed`: ask for reasoning in sealed form. `forgotten`: ids of
     reasoning items that do not go back. `params` go out last, exactly as they are. `stored`: the provider keeps the
     response, so that a request may continue it; `background`: it works on it when nobody listens.
     """

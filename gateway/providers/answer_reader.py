@@ -41,7 +41,7 @@ class AnswerReader(ABC):
 
     @abstractmethod
     def feed(self, data: bytes) -> Events:
-        """The events of what one network read brought; possibly none."""
+        """The events in the bytes of one network read; possibly none."""
 
     @abstractmethod
     def eof(self) -> Events:
@@ -71,7 +71,7 @@ class RecordReader(AnswerReader):
         return self._builder.take()
 
     def read(self, data: bytes) -> None:
-        """Take in what one network read brought, or a part of it. The next `feed` gives the events, too."""
+        """Take in the bytes of one network read, or a part of them. The next `feed` gives the events, too."""
         if self._is_over():
             return
         self.last_text = None

@@ -61,7 +61,7 @@ def failure(
 
 
 def with_answer(error: ModelError, status: int, body: bytes) -> ModelError:
-    """The error with what the provider answered, for callers that made the model."""
+    """The error with the provider's answer, for callers that made the model."""
     if status >= 400:
         error.provider_status = status
         error.provider_body = _without_keys(body[:_BODY_BYTES].decode("utf-8", "replace"))

@@ -24,7 +24,7 @@ _TIMEOUTS = StreamTimeouts()
 
 
 def header_problem(name: str, value: str) -> str | None:
-    """What is wrong with a header of the operator's; None if nothing is."""
+    """The problem of an operator's header; None: there is none."""
     if not _NAME.fullmatch(name):
         return f"{name!r} is not a header name; write letters, digits and '-': 'X-Team'"
     if name.lower() in _OURS:

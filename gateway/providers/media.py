@@ -52,8 +52,9 @@ class LeftOutMedia:
 def refusal_by(
     write: Callable[[MediaBlock], object], supported: str, *, fetches: bool = False
 ) -> Callable[[MediaBlock], str | None]:
-    """ModelCapabilities.media_refusal, by what the request's writer does with a medium. `supported` says what it takes;
-    `fetches`: what is behind a URL of the web is fetched before. Broken data is no reason: the model reads of it.
+    """A ModelCapabilities.media_refusal, by trying `write`, the request's writer. `supported` names the media that it
+    takes; `fetches`: media behind URLs of the web are fetched before. Broken data is no reason: the model reads a note
+    on it.
     """
 
     def refusal(block: MediaBlock) -> str | None:

@@ -73,10 +73,10 @@ def with_options(parameters: JsonObject, options: GenerationOptions, table: Opti
     """
     merged = {**parameters}
     for name, places in table.members.items():
-        if (wish := getattr(options, name)) is None:
+        if (option := getattr(options, name)) is None:
             continue
         for place in places:
-            value = place.value(wish)
+            value = place.value(option)
             standing = [(path, given) for path in place.spellings if (given := _taken(merged, path)) is not None]
             if name == "max_tokens":
                 value = min(limit for limit in (value, *(given for _, given in standing)) if _is_number(limit))

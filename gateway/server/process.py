@@ -110,7 +110,7 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers, and without what sse-starlette adds to them."""
+    """uvicorn without its signal handlers, and without those that sse-starlette adds."""
 
     on_listening: Callable[[], None]
 

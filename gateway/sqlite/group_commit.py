@@ -68,7 +68,7 @@ _REWRITTEN = "the store's file is being rewritten; try again in a moment"
 
 
 class Rewriting(NamedTuple):
-    """A wish that the whole file be rewritten; `size` measures it, in bytes, in the writer's thread."""
+    """A request to rewrite the whole file. `size` measures the file, in bytes, in the writer's thread."""
 
     future: asyncio.Future[tuple[float, int]]
     size: Callable[[], int]

@@ -1,4 +1,4 @@
-"""OpenTelemetry's own machinery: what it exports, in which thread, and as which service.
+"""OpenTelemetry's own machinery: the exporter, its thread, and the service's name.
 
 Below: spans. Above: export. The packages read all other standard variables themselves: OTEL_SERVICE_NAME,
 OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_EXPORTER_OTLP_*.

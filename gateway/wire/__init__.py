@@ -2,14 +2,14 @@
 
 strict_json   JSON as clients send it, and as every reader accepts it
 lenient_json  JSON as model providers write it
-json_pointer  where something stands in a JSON document
+json_pointer  places in a JSON document
 merge_patch   a change of a JSON object
 tool_schema   schemas as providers accept them
-schema_cost   what a JSON Schema costs a validator
-pattern_cost  what a regular expression costs
+schema_cost   the cost of a JSON Schema for a validator
+pattern_cost  the cost of a regular expression
 data_urls     URLs that hold their content
 media_bytes   facts about a medium's bytes
-stand_ins     texts in place of what a provider refuses
+stand_ins     texts in place of content that a provider refuses
 mounts        a request to an application below a prefix
 log_counts    many items of one kind as the fields of one log line
 """

@@ -1,6 +1,6 @@
 """`data:` URLs, which hold their content themselves. Pure.
 
-Above: what reads media of requests, and what sends them to model providers. https://www.rfc-editor.org/rfc/rfc2397
+Above: the readers of media in requests, and the writers of requests to model providers. https://www.rfc-editor.org/rfc/rfc2397
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ _SCHEME: Final = "data:"
 
 
 class DataUrl(NamedTuple):
-    """`media_type` as it is written, without its parameters; empty where there is none. `payload` is what stands behind
-    the comma, `is_base64` or text.
+    """`media_type` as it is written, without its parameters; empty where there is none. `payload` is the text after
+    the comma, base64 if `is_base64`.
     """
 
     media_type: str
@@ -30,7 +30,7 @@ class DataUrl(NamedTuple):
 
 
 def read_data_url(url: str) -> DataUrl | None:
-    """What the URL holds; None where it is not a `data:` URL."""
+    """The parts of the URL; None: it is no `data:` URL."""
     if url[: len(_SCHEME)].lower() != _SCHEME:
         return None
     head, comma, payload = url[len(_SCHEME) :].partition(",")

@@ -14,8 +14,8 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
 def below_mount(scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """The scope without the prefix, `root_path`. The application's paths begin behind it, and what the host noted in
-    the scope is the host's own. `app_root_path` has it, so that starlette's `base_url` is the application's.
+    """The scope without the prefix, `root_path`. The application's paths begin after it, and the host's notes in
+    the scope stay the host's own. `app_root_path` has it, so that starlette's `base_url` is the application's.
     """
     root: str = scope.get("root_path", "").rstrip("/")
     path: str = scope["path"]
