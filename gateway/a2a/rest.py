@@ -17,7 +17,9 @@ _MOST_DIGITS: Final = 10
 
 
 def query_params(query: Mapping[str, str]) -> JsonObject:
-    """A query's parameters as those of a method. A value that is no number or flag stays a text, and is refused as one."""
+    """A query's parameters as those of a method. A value that is no number or flag stays a text, and is refused
+    as one.
+    """
     return {name: _value(name, text) for name, text in query.items() if text}
 
 

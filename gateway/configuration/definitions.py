@@ -126,7 +126,9 @@ def _options(section: OptionsSection) -> GenerationOptions:
 def opening_problems(
     agent: AgentDefinition, parts: KnownParts, environments: PartEnvironments, path: FieldPath = ()
 ) -> Iterator[FieldProblem]:
-    """Open the agent's loop, models and tools, which does no I/O, and give the problems; their paths begin with `path`."""
+    """Open the agent's loop, models and tools, which does no I/O, and give the problems; their paths begin with
+    `path`.
+    """
     yield from opening_problem(path, parts.agent_types[agent.type].open, agent, environments.loops)
     models = [((*path, "model"), agent.model)]
     models += [((*path, "model", "fallback", number), other) for number, other in enumerate(agent.model.fallback)]

@@ -1,4 +1,6 @@
-"""The members of an agent that ml-commons' users see, and runs do not need: its type there, its memory, its parameters."""
+"""The members of an agent that ml-commons' users see, and runs do not need: its type there, its memory, its
+parameters.
+"""
 
 from __future__ import annotations
 

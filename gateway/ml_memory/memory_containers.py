@@ -135,7 +135,9 @@ def _configuration(body: Fields) -> JsonObject:
 
 
 def _check_models(fields: Fields) -> None:
-    """Note problems of the models and strategies that are named; if there are none, that models are not supported here."""
+    """Note problems of the models and strategies that are named; if there are none, that models are not supported
+    here.
+    """
     given = [name for name in _OF_MODELS if fields.value.get(name) not in (None, [])]
     if not (_is_wrong_embedding(fields) or _are_wrong_strategies(fields)) and given:
         named = ", ".join(given)

@@ -123,7 +123,9 @@ class ResponsesOutput:
         item.done = True
 
     def _show_picture(self, item: OutputItem, fields: dict[str, Any]) -> None:
-        """A picture that the provider made. The item that is kept for sending it back does not have the picture again."""
+        """A picture that the provider made. The item that is kept for sending it back does not have the picture
+        again.
+        """
         self.show_wordless()
         form = fields.get("output_format")
         media_type = f"image/{form if isinstance(form, str) and form else 'png'}"

@@ -38,7 +38,9 @@ class ShownAnswer(NamedTuple):
 
 
 class Joints:
-    """Gives the separators between the pieces of one text: those of one answer of the model follow each other directly."""
+    """Gives the separators between the pieces of one text: those of one answer of the model follow each other
+    directly.
+    """
 
     __slots__ = ("_alone", "_turn_id")
 

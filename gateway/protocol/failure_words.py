@@ -21,7 +21,9 @@ _PUBLIC_MESSAGES: Mapping[str, str] = {
 
 
 def shown_message(code: str, message: str, *, to_operator: bool, who: str = _ASSISTANT) -> str:
-    """The `message` of a failed run. If its model failed, only operators read it; others read that `who` cannot answer."""
+    """The `message` of a failed run. If its model failed, only operators read it; others read that `who` cannot
+    answer.
+    """
     if to_operator or not code.startswith(_MODEL):
         return message
     return _PUBLIC_MESSAGES.get(code, _LATER).format(who=who)

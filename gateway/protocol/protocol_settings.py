@@ -18,7 +18,9 @@ NamedSettings: TypeAlias = "Mapping[str, BaseModel | None]"
 
 
 class ProtocolSettings:
-    """`general` hold for everybody. `of_keys`, by the names of keys, are whole settings: the general ones are in them."""
+    """`general` hold for everybody. `of_keys`, by the names of keys, are whole settings: the general ones are in
+    them.
+    """
 
     def __init__(self, general: NamedSettings, of_keys: Mapping[str, NamedSettings]) -> None:
         self._general = _by_kind(general)
