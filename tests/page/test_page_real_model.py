@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from tests.ml_commons_scene import LOOPBACK
 from tests.openai_chat_server import ChatServer, Script, chat_server, completion
@@ -57,6 +58,28 @@ async def test_a_problem_that_has_no_words_of_the_page_is_told_once_and_by_its_c
         await screen.page.route("**/run", lambda route: route.fulfill(status=422, body=json.dumps(told)))
         await screen.say("Hi")
         await expect(screen.banner.locator("p")).to_have_text(["Something odd has happened.", "odd_thing"])
+
+
+async def test_nothing_is_sent_to_the_agent_of_before_while_another_one_is_chosen(
+    browser: Browser, tmp_path: Path
+) -> None:
+    echo = scripted(rules=[{"when": {}, "response": [{"text": "You said: {{user}}"}]}])
+    agents = [agent("first", echo, name="First"), agent("second", echo, name="Second")]
+    release = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await release.wait()
+        await route.continue_()
+
+    async with shown_page(browser, tmp_path, agents) as screen:
+        assert screen.gateway is not None
+        await screen.page.route("**/agents/second/capabilities", hold)
+        await screen.page.get_by_label("Agent").select_option("Second")
+        await expect(screen.composer).to_have_count(0)
+        release.set()
+        await screen.ask("Hello")
+        [thread] = (await screen.gateway.client.get("/threads"))["threads"]
+    assert thread["agentId"] == "second"
 
 
 async def test_a_conversation_whose_agent_is_gone_says_so_and_lets_the_person_choose(

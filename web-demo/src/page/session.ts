@@ -137,9 +137,10 @@ export class Session {
   async #talkTo(agent: AgentSummary, threadId: string | undefined): Promise<void> {
     keep(AGENT, agent.id);
     const asked = ++this.#asked;
+    this.conversation.peek()?.close();
+    this.conversation.value = undefined; // nothing that is written meanwhile goes to the agent of before
     const isDemonstration = await this.#isDemonstration(agent);
     if (asked !== this.#asked) return; // another was chosen meanwhile
-    this.conversation.peek()?.close();
     const connection = this.#connection;
     const reader = new HttpAgentReader(connection, agent.id);
     const conversation = createConversation({
