@@ -58,13 +58,13 @@ from gateway.configuration.protocol_sections import (
     with_protocols,
 )
 from gateway.configuration.reading import read_sections
+from gateway.configuration.schema import json_schema
 from gateway.configuration.sections import (
     ConfigurationSection,
     LogFormat,
     LogLevel,
     MlCommonsSection,
     ServerSection,
-    json_schema,
 )
 from gateway.errors import ConfigurationError
 from gateway.http_client.clients import HttpClients
@@ -74,7 +74,7 @@ from gateway.model import ModelEnvironment
 from gateway.parts import collect
 from gateway.protocol import WireProtocol
 from gateway.store import StoreEnvironment
-from gateway.tool import ToolEnvironment
+from gateway.tool import ToolEnvironment, ToolType
 
 DEFAULT_FILE = "gateway.yaml"
 _ENVIRONMENT_PREFIX = "AGUI_GATEWAY__"
@@ -256,8 +256,9 @@ def example_configuration() -> str:
 
 
 def configuration_schema() -> JsonObject:
-    """The file's JSON Schema, for editors."""
-    return json_schema(_sections())
+    """The file's JSON Schema, for editors: with the tool types and the protocols that are installed here."""
+    tools = collect("tools", ToolType)
+    return json_schema(_sections(), {name: tool.parameters for name, tool in tools.items()})
 
 
 def _sections() -> type[ConfigurationSection]:

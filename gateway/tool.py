@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from pydantic import BaseModel
+
 from gateway.agent import ToolSettings
 from gateway.clock import Clock
 from gateway.errors import ConfigurationError
@@ -163,13 +165,15 @@ class ToolType:
 
     `open` does no I/O; it raises ConfigurationError for parameters that can never work. `from_callers`: agents that
     callers make may have such tools too; they send all requests by the environment's `http`. `of_server`: if an entry
-    of this type stands for all tools of a server, their description; empty for a type with one tool.
+    of this type stands for all tools of a server, their description; empty for a type with one tool. `parameters`: the
+    model of the entry's `parameters`, by which `config schema` describes them; None: any are accepted there.
     """
 
     name: str
     open: Callable[[ToolSettings, ToolEnvironment], Toolbox]
     from_callers: bool = False
     of_server: str = ""
+    parameters: type[BaseModel] | None = None
 
 
 @dataclass(frozen=True, slots=True)

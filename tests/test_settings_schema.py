@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import jsonschema_rs
+import pytest
 import yaml
 
 from gateway.agent import Budgets, ModelTimeouts
@@ -38,7 +40,48 @@ def test_every_key_of_the_schema_is_explained() -> None:
         assert isinstance(properties, dict)
         assert properties or name in ("JsonValue", "MlCommonsProtocol")  # the latter can only be turned off
         silent = [key for key, value in properties.items() if isinstance(value, dict) and "description" not in value]
-        assert set(silent) <= {"model", "parameters", "timeouts", "context"}, f"{name} says nothing about {silent}"
+        assert silent == [], f"{name} says nothing about {silent}"
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "PythonTool", "parameters": {"function": "shop:add", "max_threads": "${env:THREADS}"}},
+        {"type": "ListIndexTool", "parameters": None},
+        {"type": "ListIndexTool", "parameters": {"indices": "products"}},
+        {"type": "SearchIndexTool", "parameters": {"query": '{"query": {"match_all": {}}}'}},
+        {"type": "McpServer", "parameters": {"command": "npx", "args": ["-y"], "changes": "refuse"}},
+        {"type": "${env:TYPE}", "parameters": {"whatever": 1}},
+    ],
+)
+def test_the_schema_knows_the_parameters_of_each_type_of_tool(tool: dict[str, Any]) -> None:
+    assert schema_accepts(tool)
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "PythonTool"},
+        {"type": "PythonTool", "parameters": {"function": "shop:add", "max_threads": 0}},
+        {"type": "ListIndexTool", "parameters": {"index": "products"}},
+        {"type": "HttpTool", "parameters": {"url": "https://shop.example", "method": "FETCH"}},
+        {"type": "SearchTool"},
+    ],
+)
+def test_the_schema_refuses_parameters_that_a_type_of_tool_does_not_have(tool: dict[str, Any]) -> None:
+    assert not schema_accepts(tool)
+
+
+def schema_accepts(tool: dict[str, Any]) -> bool:
+    agent = {"id": "a", "model": {"model_provider": "demo"}, "tools": [tool]}
+    return jsonschema_rs.Draft202012Validator(configuration_schema()).is_valid({"agents": [agent]})
+
+
+def test_the_schema_knows_the_bounds_of_numbers_that_may_be_null() -> None:
+    schema = jsonschema_rs.Draft202012Validator(configuration_schema())
+    assert schema.is_valid({"server": {"heartbeat_seconds": None}})
+    assert schema.is_valid({"server": {"heartbeat_seconds": 3600}})
+    assert not schema.is_valid({"server": {"heartbeat_seconds": 3601}})
 
 
 def test_the_sections_and_the_settings_have_the_same_fields() -> None:

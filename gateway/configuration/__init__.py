@@ -3,6 +3,7 @@
 file.py          the file as text: YAML with the place of each value, references expanded
 sections.py      its sections and their fields
 protocol_sections.py  the settings of protocols: for all callers, for keys, for agents
+schema.py        the JSON Schema of a file, for editors
 reading.py       fills the sections from a file, and words its problems
 checks.py        checks across fields: unknown names, a server that is open by mistake
 key_checks.py    the same for keys and visitors

@@ -1,7 +1,7 @@
-"""The sections of the configuration file: their fields, their limits, and the file's JSON Schema.
+"""The sections of the configuration file: their fields and their limits.
 
-Below: agent, access.limits. Above: reading, which fills the sections from a file; checks, for conditions across fields.
-Only the borders use pydantic.
+Below: agent, access.limits. Above: reading, which fills the sections from a file; checks, for conditions across fields;
+schema, the JSON Schema of them. Only the borders use pydantic.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import dataclasses
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic_core import PydanticCustomError
 
 from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.agent import Budgets, ClientInstructions, HistoryMode, LastIteration, ModelTimeouts
@@ -138,7 +137,7 @@ class ApiKeySection(Section):
     """A key that a client sends as `Authorization: Bearer <key>`."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")
-    """Who it is: threads and runs belong to this name. Two keys never share one."""
+    """The name of whoever has the key. Threads and runs belong to it, so two keys never share one."""
     key: str = Field(
         min_length=MINIMUM_KEY_LENGTH,
         max_length=512,
@@ -147,7 +146,7 @@ class ApiKeySection(Section):
     )
     """The key itself, best as '${env:NAME}' or '${file:/path}'."""
     limits: KeyLimitsSection = KeyLimitsSection()
-    """How much may be done with it."""
+    """Limits of what is done with the key."""
     approvals: bool = False
     """Allow it to see (GET /approvals) and answer (POST /approvals/{id}) the open approvals of all conversations,
     whoever owns them.
@@ -162,7 +161,7 @@ class PublishableKeySection(Section):
     """A key that may stand in a website's HTML: for the site's visitors, each of whom has threads of their own."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-    """Whose it is, for metrics and logs. It shares its name with no other key; visitors belong to the name."""
+    """The website's name, for metrics and logs. Visitors belong to it, so no other key has the same name."""
     key: str = Field(
         min_length=MINIMUM_KEY_LENGTH,
         max_length=512,
@@ -266,15 +265,15 @@ class OptionsSection(Section):
     temperature: Number | None = Field(default=None, ge=0, le=2)
     """0 is the most predictable. A provider whose scale ends at 1 is sent 1 at the most."""
     top_p: Number | None = Field(default=None, ge=0, le=1)
-    """The share of the likeliest words that are drawn from."""
+    """Each word is drawn from the likeliest ones, whose probabilities add up to this share."""
     top_k: Whole | None = Field(default=None, ge=1)
-    """How many of the likeliest words are drawn from."""
+    """Each word is drawn from this many of the likeliest ones."""
     max_tokens: Whole | None = Field(default=None, ge=1, le=2**31 - 1)
     """The most tokens of one answer. Of several limits the smallest counts."""
     stop: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
     """Texts at which an answer ends."""
     seed: Whole | None = None
-    """For answers that can be repeated."""
+    """A number that makes an answer repeatable, as far as the provider can."""
     presence_penalty: Number | None = Field(default=None, ge=-2, le=2)
     """Above 0: new subjects are likelier."""
     frequency_penalty: Number | None = Field(default=None, ge=-2, le=2)
@@ -285,7 +284,8 @@ class FallbackSection(Section):
     """A model, and how it is reached."""
 
     model_provider: str
-    """How to speak to it: 'openai/v1/chat/completions', 'bedrock/converse', 'demo', ..., or 'bedrock' with an api."""
+    """The API by which the model is asked: 'openai/v1/chat/completions', 'bedrock/converse', 'demo', ..., or 'bedrock'
+    with an api."""
     api: str | None = None
     """Which API of the provider to use, where its name leaves that open: 'converse' or 'responses' of 'bedrock'."""
     model_id: str = ""
@@ -297,25 +297,27 @@ class FallbackSection(Section):
     region: str | None = None
     """The cloud region, where the provider has regions."""
     model_parameters: JsonObject | None = None
-    """Passed on with every request as they are: temperature, max_tokens, ..."""
+    """Parameters that every request to the provider has, in the provider's own words: temperature, max_tokens, ..."""
     params: JsonObject | None = None
-    """Put into every request's body last, unaltered, whatever else stands there (Responses)."""
+    """Members of every request's body, which replace those that the gateway writes (Responses)."""
     headers: dict[str, str] | None = None
-    """Sent with every request, in place of the gateway's own of that name: what a private gateway asks for."""
+    """Headers of every request to the provider. They replace the gateway's own of the same name."""
     compute_environment: str | None = Field(default=None, min_length=1)
     """The compute environment in which a model keeps its state: 'agentcore' (bedrock/responses)."""
     timeouts: TimeoutsSection = TimeoutsSection()
+    """How long the model may take to answer."""
 
 
 class ModelSection(FallbackSection):
     """The model behind an agent."""
 
     options: OptionsSection = OptionsSection()
-    """How it answers, in words that mean the same with every provider; a request may set others."""
+    """How the model answers, in words that mean the same with every provider. A request may set others."""
     stateful: bool = False
     """Let the provider's server keep the conversation: each request has only what is new (Responses)."""
     background: bool = False
-    """Let the provider's server work on when nobody listens; the run survives a restart of the gateway (Responses)."""
+    """Let the provider's server work on while nobody listens, so that a run survives a restart of the gateway
+    (Responses)."""
     fallback: tuple[FallbackSection, ...] = Field(default=(), max_length=MOST_FALLBACKS)
     """Models that are asked in turn once this one has failed before anything of its answer was seen."""
 
@@ -324,11 +326,12 @@ class ContextSection(Section):
     """How much of a thread the model is shown; the thread keeps everything."""
 
     max_messages: Whole | None = Field(default=None, ge=1, le=1_000_000)
-    """The newest messages; a call never goes without its result. null: all."""
+    """The model is shown this many of the newest messages; a call never goes without its result. null: all."""
     max_earlier_messages: Whole | None = Field(default=None, ge=0, le=1_000_000)
-    """The newest of the messages before the user's last words; what the loop adds itself always stays. null: all."""
+    """The model is shown this many of the newest messages before the user's last words; it is always shown what came
+    after them. null: all."""
     max_tokens: Whole | None = Field(default=None, ge=100, le=100_000_000)
-    """About as many tokens of the newest messages. null: all."""
+    """The model is shown about as many tokens of the newest messages. null: all."""
     summarize: bool = True
     """Let the model summarise a conversation that it refuses as too long, if cutting tool results is not enough."""
 
@@ -349,13 +352,13 @@ class ToolSection(Section):
     """A tool that the gateway runs for the agent."""
 
     type: str
-    """The kind of tool: 'PythonTool', 'SearchIndexTool', ..."""
+    """The type of the tool: 'PythonTool', 'SearchIndexTool', ..."""
     name: str | None = None
-    """What the model calls it; the tool's own name where absent."""
+    """The tool's name for the model; if absent, the name that the tool has itself."""
     description: str | None = None
-    """What the model is told about it; the tool's own words where absent."""
+    """The tool's description for the model; if absent, the description that the tool has itself."""
     parameters: JsonObject | None = None
-    """What this kind of tool is configured with."""
+    """Parameters of this type of tool."""
     approval: Literal["never", "always"] = "never"
     """'always': a person approves each call before it runs."""
     approvers: Literal["callers", "keys"] | None = None
@@ -373,61 +376,65 @@ class ParametersSection(Section):
     """Limits of one run of the agent."""
 
     max_iteration: Whole = Field(default=_BUDGETS.max_iteration, ge=1, le=10_000)
-    """Model calls."""
+    """The most model calls."""
     on_max_iteration: LastIteration = _BUDGETS.on_max_iteration
     """What follows the last iteration if the model still wants tools: 'answer': one more model call, which has to
     answer without tools; 'stop': nothing, the run ends as incomplete; 'summarize': one more model call, which
     summarises the steps so far. Under 'summarize' a round of tool calls counts as an iteration, too.
     """
     max_tool_calls: Whole = Field(default=_BUDGETS.max_tool_calls, ge=1, le=100_000)
-    """Backend tool calls."""
+    """The most calls of backend tools."""
     max_parallel_tools: Whole = Field(default=_BUDGETS.max_parallel_tools, ge=1, le=1000)
-    """Backend tools that run at one time."""
+    """The most backend tools that run at one time."""
     max_run_seconds: Seconds | None = Field(default=_BUDGETS.max_run_seconds, gt=0)
-    """Seconds for the whole run; null: no limit."""
+    """The most seconds for the whole run; null: no limit."""
     max_total_tokens: Whole | None = Field(default=_BUDGETS.max_total_tokens, ge=1)
-    """Input and output tokens of all model calls; null: no limit."""
+    """The most input and output tokens of all model calls together; null: no limit."""
     max_answer_bytes: Whole = Field(default=_BUDGETS.max_answer_bytes, ge=1_000, le=1_000_000_000)
-    """Bytes of one answer of the model: its text, reasoning and media (as base64), and the arguments of its calls."""
+    """The most bytes of one answer of the model: its text, reasoning and media (as base64), and its calls'
+    arguments."""
     max_run_bytes: Whole = Field(default=_BUDGETS.max_run_bytes, ge=1_000, le=1_000_000_000)
-    """Bytes of all answers of the run's models."""
+    """The most bytes of all answers of the run's models together."""
     max_calls_per_answer: Whole = Field(default=_BUDGETS.max_calls_per_answer, ge=1, le=100_000)
-    """Tool calls in one answer of the model."""
+    """The most tool calls in one answer of the model."""
     tool_timeout_seconds: Seconds = Field(default=_BUDGETS.tool_timeout_seconds, gt=0)
-    """Seconds for one tool call."""
+    """The most seconds for one tool call."""
     approval_timeout_seconds: Seconds = Field(default=_BUDGETS.approval_timeout_seconds, gt=0)
-    """Seconds a person has to approve; then it counts as denied."""
+    """How many seconds a person has to approve a call; after that it counts as denied."""
     max_repeated_calls: Whole = Field(default=_BUDGETS.max_repeated_calls, ge=1, le=1000)
     """How often the same call with the same arguments may run."""
     model_attempts: Whole = Field(default=_BUDGETS.model_attempts, ge=1, le=20)
-    """Tries for one model call, the first one counted."""
+    """The most tries for one model call, the first one included."""
 
 
 class AgentSection(Section):
     """An agent: a model, its tools and its rules."""
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,511}$")
-    """Its place in URLs: POST /agents/<id>/run."""
+    """The id by which URLs name the agent: POST /agents/{id}/run."""
     name: str | None = Field(default=None, min_length=1, max_length=256)
-    """What people call it; the id where absent."""
+    """The agent's name for people; if absent, the id."""
     description: str = ""
-    """What it is for."""
+    """The agent's purpose, for people and for other agents."""
     type: str = "conversational"
-    """How it works; 'conversational' is the loop of model calls and tool calls."""
+    """The agent's type; 'conversational' is the loop of model calls and tool calls."""
     system_prompt: str = ""
-    """What the model is told before everything else."""
+    """Instructions for the model, before everything else."""
     model: ModelSection
+    """The model that answers, and how it is reached."""
     tools: tuple[ToolSection, ...] = ()
-    """What the gateway runs for it; a request may bring tools that its client runs."""
+    """Tools that the gateway runs for the agent. A request may bring others, which its client runs."""
     on_disconnect: Literal["cancel", "continue"] = "cancel"
-    """What happens to a run without viewers, after server.disconnect_grace_seconds."""
+    """If a run has had no viewer for server.disconnect_grace_seconds: 'cancel' it, or let it 'continue'."""
     on_concurrent_run: Literal["reject", "enqueue", "cancel_previous"] = "reject"
-    """What happens to a second run on a thread that has one."""
+    """If a thread has a run and another one is asked for: 'reject' the new one with a 409, 'enqueue' it behind the
+    others, or cancel the one that there is ('cancel_previous')."""
     history: HistoryMode = "replace"
     """'replace': a request's messages are the whole history; 'append': only what is new; 'by_id': the whole history if
     they begin with the thread's first message, else only what is new.
     """
     context: ContextSection = ContextSection()
+    """How much of a long thread the model is shown."""
     client_instructions: ClientInstructionsSection = ClientInstructionsSection()
     """How the model is shown what callers send beside their users' words."""
     locked: tuple[Lockable | Literal["all"], ...] = ()
@@ -438,6 +445,7 @@ class AgentSection(Section):
     usage_event: bool = False
     """Tell viewers the tokens of each model call, in a CUSTOM event `token_usage` before the run's end."""
     parameters: ParametersSection = ParametersSection()
+    """How much one run may use."""
 
 
 class CallersSection(Section):
@@ -493,10 +501,12 @@ class ConfigurationSection(Section):
     """The configuration file of agui-gateway. Every text may hold '${env:NAME}' and '${file:/path}'."""
 
     server: ServerSection = ServerSection()
+    """How the gateway listens, and how it treats its clients."""
     store: str = Field(default="sqlite:///gateway.db", min_length=1)
-    """Where threads and runs are kept. A relative path is relative to this file."""
+    """Where threads and runs are kept: the URL of a SQLite file. A relative path is relative to this file."""
     search: str | None = Field(default="embedded:sample")
-    """What the search tools search in; null: nothing."""
+    """The documents that the search tools search: 'embedded:sample', or an index in a file, 'embedded:/path.db'. null:
+    there is no search."""
     agents: tuple[AgentSection, ...] | None = None
     """The agents. Without any, the gateway answers requests but has nothing to run."""
     callers: CallersSection = CallersSection()
@@ -505,27 +515,3 @@ class ConfigurationSection(Section):
     """How protocols work, for all callers; what a key's own `protocols` says comes first."""
     ml_commons: MlCommonsSection = MlCommonsSection()
     """Settings of ml-commons' REST API."""
-
-
-def json_schema(section: type[ConfigurationSection]) -> JsonObject:
-    """The JSON Schema of a file with these sections, for editors."""
-    schema = section.model_json_schema(schema_generator=_SchemaGenerator)
-    schema["properties"]["$schema"] = {"type": "string"}
-    return {"$schema": GenerateJsonSchema.schema_dialect, **schema, "title": "agui-gateway configuration"}
-
-
-class _SchemaGenerator(GenerateJsonSchema):
-    """Lets a reference stand where a number or a boolean does, as the file may have it."""
-
-    def int_schema(self, schema: core_schema.IntSchema) -> JsonSchemaValue:
-        return _or_reference(super().int_schema(schema))
-
-    def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
-        return _or_reference(super().float_schema(schema))
-
-    def bool_schema(self, schema: core_schema.BoolSchema) -> JsonSchemaValue:
-        return _or_reference(super().bool_schema(schema))
-
-
-def _or_reference(schema: JsonSchemaValue) -> JsonSchemaValue:
-    return {"anyOf": [schema, {"type": "string", "pattern": r"\$\{(env|file):"}]}

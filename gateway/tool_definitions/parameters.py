@@ -1,6 +1,6 @@
 """Reads a tool's `parameters` from the configuration, and names of indices as models write them.
 
-Above: the tools. Below: agent, errors.
+Above: the tools. Below: agent, errors, tool_output.
 """
 
 from __future__ import annotations
@@ -10,21 +10,32 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
 
 from gateway.agent import ToolSettings
 from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import JsonObject
+from gateway.tool_output import MAX_OUTPUT_CHARACTERS
 
 
 class ToolParameters(BaseModel):
     """Base of the parameters of one type of tool: unknown keys are errors, values are never changed.
 
     A field that may hold a secret is an `InstanceOf[str]`: a plain `str` field would turn a Secret into readable text.
+    The docstring of a field is its description in the configuration file's JSON Schema.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        arbitrary_types_allowed=True,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+    )
+
+    max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
+    """The most text of one result. If a result has more, the rest is left out, and the model is told so."""
 
 
 ParametersT = TypeVar("ParametersT", bound=ToolParameters)
@@ -112,5 +123,9 @@ def _as_names(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
-IndexNames = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
+IndexNames = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_as_names),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
+]
 """Names of indices as an operator gives them: a list, its JSON text, or one bare name."""

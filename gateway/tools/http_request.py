@@ -38,7 +38,6 @@ from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_definitions.parameters import ToolParameters, parameter_error, read_parameters, tool_label
 from gateway.tool_output import (
-    MAX_OUTPUT_CHARACTERS,
     bounded,
     encodable,
     json_text,
@@ -62,19 +61,27 @@ _FAILURES = {
 
 
 class HttpToolParameters(ToolParameters):
-    """The `parameters` of an HttpTool."""
+    """The `parameters` of an HttpTool, which sends the model's arguments to an endpoint that the operator has set."""
 
     url: InstanceOf[str]
+    """The endpoint, an http or https URL. Its path and query may contain placeholders `{name}`, which the model fills
+    in."""
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "GET"
+    """The method of the request."""
     headers: dict[str, InstanceOf[str]] = Field(default_factory=dict)
+    """Headers of the request, such as the endpoint's key as '${env:NAME}'. The model never sees them."""
     query: dict[str, Any] | None = None
+    """The query's members; texts may contain placeholders. If query and body are absent, the query of a GET or DELETE
+    has the arguments that the URL does not use."""
     body: Any = None
-    """JSON, with placeholders in its texts."""
+    """The JSON body; its texts may contain placeholders. If query and body are absent, the body of a POST, PUT or PATCH
+    has the arguments that the URL does not use."""
     input_schema: JsonObject | None = None
-    """The tool's arguments; without it each placeholder is a required text."""
+    """The JSON Schema of the tool's arguments; if absent, each placeholder is a required text."""
     timeout_seconds: float = Field(default=20.0, gt=0)
+    """How long the endpoint may take to answer."""
     max_response_bytes: int = Field(default=1_000_000, gt=0)
-    max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
+    """How much of the response is read. The rest of a text is cut off; other content that is longer is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,4 +343,4 @@ def _derived_schema(url: str, parameters: HttpToolParameters) -> JsonObject:
     return {"type": "object", "properties": properties, "required": list(names), "additionalProperties": False}
 
 
-TOOL_TYPE = ToolType("HttpTool", open_http_tool)
+TOOL_TYPE = ToolType("HttpTool", open_http_tool, parameters=HttpToolParameters)

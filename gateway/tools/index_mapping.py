@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pydantic import Field
-
 from gateway.agent import ToolSettings
 from gateway.errors import ToolError
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_definitions.parameters import IndexNames, ToolParameters, given_names, read_parameters, tool_label
-from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, text_blocks
+from gateway.tool_output import bounded, text_blocks
 
 _DESCRIPTION = (
     "Tell the mappings (which fields there are, and of which type) and the settings of indices. The argument 'index' "
@@ -37,13 +35,12 @@ _SCHEMA: JsonObject = {
 
 
 class IndexMappingParameters(ToolParameters):
-    """The `parameters` of an IndexMappingTool."""
+    """The `parameters` of an IndexMappingTool, which tells the model the fields and settings of indices."""
 
     index: IndexNames = ()
     """The indices that are described if the model names none."""
     local: bool = False
     """A parameter of ml-commons, without effect here."""
-    max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +110,4 @@ def open_index_mapping(settings: ToolSettings, environment: ToolEnvironment) -> 
     return SingleTool(IndexMappingTool(spec, engine, parameters))
 
 
-TOOL_TYPE = ToolType("IndexMappingTool", open_index_mapping, from_callers=True)
+TOOL_TYPE = ToolType("IndexMappingTool", open_index_mapping, from_callers=True, parameters=IndexMappingParameters)

@@ -17,7 +17,7 @@ from gateway.messages import ContentBlock, JsonObject, ToolSpec
 from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_definitions.parameters import IndexNames, ToolParameters, given_names, read_parameters, tool_label
-from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, text_blocks
+from gateway.tool_output import bounded, text_blocks
 
 _DESCRIPTION = (
     "List the indices that can be searched, as CSV: for each its health, status, name (column 'index'), uuid, number "
@@ -50,15 +50,16 @@ _COLUMNS = {
 
 
 class ListIndexParameters(ToolParameters):
-    """The `parameters` of a ListIndexTool."""
+    """The `parameters` of a ListIndexTool, which tells the model which indices there are."""
 
     indices: IndexNames = ()
     """The indices that are listed if the model names none."""
     local: bool = False
+    """A parameter of ml-commons, without effect here."""
     include_unloaded_segments: bool = False
+    """A parameter of ml-commons, without effect here."""
     page_size: int = Field(default=100, gt=0)
-    """These three are parameters of ml-commons, without effect here."""
-    max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
+    """A parameter of ml-commons, without effect here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +101,4 @@ def open_list_index(settings: ToolSettings, environment: ToolEnvironment) -> Too
     return SingleTool(ListIndexTool(spec, engine, parameters))
 
 
-TOOL_TYPE = ToolType("ListIndexTool", open_list_index, from_callers=True)
+TOOL_TYPE = ToolType("ListIndexTool", open_list_index, from_callers=True, parameters=ListIndexParameters)

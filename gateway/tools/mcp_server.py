@@ -35,7 +35,7 @@ from gateway.messages import AudioBlock, Base64Source, ContentBlock, ImageBlock,
 from gateway.records import dump_json
 from gateway.tool import Tool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_definitions.parameters import ToolParameters, parameter_error, read_parameters, tool_label
-from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, encodable, json_text, media_block
+from gateway.tool_output import bounded, encodable, json_text, media_block
 from gateway.turns.tool_calls import schema_problem
 from gateway.wire.schema_cost import MAX_BYTES
 
@@ -56,27 +56,33 @@ _INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\
 
 
 class McpServerParameters(ToolParameters):
-    """The `parameters` of an McpServer: either `command` or `url`."""
+    """The `parameters` of an McpServer, whose tools become the agent's. It has either a `command` or a `url`."""
 
     command: str | None = None
     """A program; found by PATH, or relative to the configuration file. Never a line for a shell."""
     args: tuple[InstanceOf[str], ...] = ()
+    """The program's arguments."""
     env: dict[str, InstanceOf[str]] = Field(default_factory=dict)
-    """Added to an environment that has only variables such as PATH and HOME, and no secret of the gateway."""
+    """Environment variables of the program, besides those such as PATH and HOME. It gets no others of the gateway."""
     url: InstanceOf[str] | None = None
+    """The address of a server that is reached by HTTP."""
     headers: dict[str, InstanceOf[str]] = Field(default_factory=dict)
+    """Headers of every request to `url`, such as the server's key as '${env:NAME}'."""
     include: tuple[str, ...] = ("*",)
     """Which of the server's tools are used: names or patterns (`read_*`)."""
     exclude: tuple[str, ...] = ()
+    """Which of these tools are left out nevertheless: names or patterns."""
     prefix: str = Field(default="", pattern=r"^[A-Za-z0-9_-]{0,40}$")
     """Put before every tool's name, so that two servers may have tools of one name."""
     changes: Literal["accept", "refuse"] = "accept"
     """`refuse`: tools that are new, or have changed since the server's first connection, are left out until a restart.
     """
     max_tools: int = Field(default=128, gt=0)
+    """How many of the server's tools are read; further ones are left out."""
     max_description_characters: int = Field(default=4_000, gt=0)
-    max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
+    """The longest description of a tool; the rest is cut off."""
     connect_timeout_seconds: float = Field(default=30.0, gt=0)
+    """How long one attempt to connect may take."""
     first_wait_seconds: float = Field(default=2.0, ge=0)
     """How long a run waits for a server's first connection; after that the run goes on without the server's tools."""
     check_seconds: float = Field(default=60.0, gt=0)
@@ -322,4 +328,5 @@ TOOL_TYPE = ToolType(
     open_mcp_server,
     from_callers=True,
     of_server="The tools of an MCP server: 'url' and 'headers' say how it is reached.",
+    parameters=McpServerParameters,
 )

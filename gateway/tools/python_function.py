@@ -39,7 +39,7 @@ from gateway.messages import ContentBlock, JsonObject, ToolSpec
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_definitions.function_signature import FunctionSignature, read_signature
 from gateway.tool_definitions.parameters import ToolParameters, parameter_error, read_parameters
-from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, content_blocks
+from gateway.tool_output import bounded, content_blocks
 from gateway.turns.tool_calls import schema_problem
 from gateway.turns.tool_failures import exception_text
 
@@ -48,14 +48,13 @@ _importing = threading.Lock()  # the import path is the process's: one change at
 
 
 class PythonToolParameters(ToolParameters):
-    """The `parameters` of a PythonTool."""
+    """The `parameters` of a PythonTool, which calls a Python function."""
 
     function: str
     """`package.module:function`; the part after the colon may be dotted (`module:Class.method`)."""
-    max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
     max_threads: int = Field(default=8, gt=0, le=256)
     """How many calls of a function that is no coroutine may run at a time. No thread can be stopped: a call that was
-    given up goes on until it returns, and with such calls there may be MOST_TIMES as many threads."""
+    given up goes on until it returns, and with such calls there may be eight times as many threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,4 +250,4 @@ def _import_problem(error: Exception) -> str:
     return exception_text(error)
 
 
-TOOL_TYPE = ToolType("PythonTool", open_python_tool)
+TOOL_TYPE = ToolType("PythonTool", open_python_tool, parameters=PythonToolParameters)

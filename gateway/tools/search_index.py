@@ -18,9 +18,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import orjson
-from pydantic import Field, field_validator
+from pydantic import WithJsonSchema, field_validator
 
 from gateway.agent import ToolSettings
 from gateway.errors import ToolError
@@ -29,7 +30,7 @@ from gateway.query_dsl.search_size import MAX_SEARCH_BYTES
 from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_definitions.parameters import ToolParameters, parameter_error, read_parameters, tool_label
-from gateway.tool_output import MAX_OUTPUT_CHARACTERS, bounded, json_text, text_blocks
+from gateway.tool_output import bounded, json_text, text_blocks
 from gateway.turns.tool_calls import schema_problem
 
 _DESCRIPTION = (
@@ -56,18 +57,25 @@ _PLACEHOLDER = re.compile(r"\$\{parameters\.([A-Za-z_][A-Za-z0-9_]*)\}")
 _BODY_KEYS = frozenset({"query", "size", "from", "_source", "sort", "aggs", "aggregations", "track_total_hits"})
 
 
+_OBJECT_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "null"}]})
+
+
 class SearchIndexParameters(ToolParameters):
-    """The `parameters` of a SearchIndexTool. All are optional."""
+    """The `parameters` of a SearchIndexTool, which searches an index by a query of the model, or by one of the operator
+    that the model fills in.
+    """
 
     index: str | None = None
-    query: JsonObject | None = None
-    """A search body; texts in it may contain `${parameters.name}`. May be given as JSON text."""
-    input_schema: JsonObject | None = None
-    """The arguments of a fixed query; without it each placeholder is a required text."""
+    """The index to search; if absent, the model names one."""
+    query: Annotated[JsonObject | None, _OBJECT_OR_TEXT] = None
+    """A fixed search body, as an object or its JSON text; if absent, the model writes one. Texts in it may contain
+    placeholders `${parameters.name}`, which the model fills in."""
+    input_schema: Annotated[JsonObject | None, _OBJECT_OR_TEXT] = None
+    """The JSON Schema of the arguments of a fixed query; if absent, each placeholder is a required text."""
     input: str | None = None
     """ml-commons' template of index and query. Accepted beside both, without effect."""
     return_raw_response: bool = False
-    max_output_characters: int = Field(default=MAX_OUTPUT_CHARACTERS, gt=0)
+    """Give the model the search engine's whole response instead of one line for each hit."""
 
     @field_validator("query", "input_schema", mode="before")
     @classmethod
@@ -227,4 +235,4 @@ def _description(parameters: SearchIndexParameters) -> str:
     return f"Search {place}. Gives one JSON object per line for each document found, the best first."
 
 
-TOOL_TYPE = ToolType("SearchIndexTool", open_search_index, from_callers=True)
+TOOL_TYPE = ToolType("SearchIndexTool", open_search_index, from_callers=True, parameters=SearchIndexParameters)
