@@ -1,6 +1,7 @@
-# make run | test | test-all | clients | conformance | check | page | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
+# make run | test | test-all | clients | conformance | check | page | reference | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
 #   make run ARGS="--port 9000"     make test PYTEST_ARGS="-k ag_ui -x"     make benchmark BENCHMARK_ARGS="..."
 #   make test ROOM=a2a              runs the tests in tests/a2a and those of the core, without the checks
+#   make reference                  writes docs/reference/ anew, from the code
 #   make test PYTEST_PROCESSES=0    runs the tests in one process
 #   make run PYTHON=python3.12      takes that Python for a new .venv instead of looking for one
 
@@ -53,7 +54,7 @@ CORE = tests/history tests/loops tests/protocols tests/runs tests/turns $(sort $
 ROOM_TESTS = $(if $(ROOM),$(CORE) $(foreach room,$(ROOM),$(call room_tests,$(room))))
 room_tests = $(or $(wildcard tests/$(1)),$(error tests/$(1) is not there: ROOM names folders of tests/))
 
-.PHONY: run test test-all clients conformance check page dist benchmark clean
+.PHONY: run test test-all clients conformance check page reference dist benchmark clean
 
 run: .venv/run-stamp
 	@$(MAKE) --silent --no-print-directory page || \
@@ -80,6 +81,9 @@ conformance: .venv/dev-stamp $(A2A_TCK)
 	$(BIN)/python -m pytest tests/conformance/test_open_responses.py tests/a2a_tck $(PYTEST_ARGS)
 
 page: $(PAGE)
+
+reference: .venv/dev-stamp
+	$(BIN)/python -m tests.reference
 
 # a wheel and a source distribution, both with the built page
 dist: $(PAGE) .venv/run-stamp

@@ -14,7 +14,7 @@ PAGES: Final = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
     for path in (
         *(ROOT / name for name in (README, "CONTRIBUTING.md", "SECURITY.md")),
-        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
     )
 }
 _BLOCK: Final = re.compile(r"^```([a-z]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
