@@ -161,8 +161,8 @@ class GroupCommit:
 
     def vacuum(self, size: Callable[[], int]) -> asyncio.Future[tuple[float, int]]:
         """Rewrite the whole file as soon as the thread is free; runs wait until it is done. Gives for how many seconds
-        nothing could be written, and the `size` before anything was. The future fails with a StoreError if the file
-        was not rewritten.
+        nothing could be written, and the `size` after the rewriting, before the next write. The future fails with a
+        StoreError if the file was not rewritten.
         """
         if self._vacuum is None:
             self._vacuum = Rewriting(self._loop.create_future(), size)
