@@ -35,9 +35,9 @@ class Metrics:
         self.runs_active = self._gauge("runs_active", "Runs under way.")
         self.runs_waiting = self._gauge("runs_waiting", "Runs that wait for their thread.")
         self.viewers_active = self._gauge("viewers_active", "Open event streams.")
-        self.events_total = self._counter("events_total", "Canonical events of all runs.")
+        self.events_total = self._counter("events_total", "Events of all runs that have ended.")
         # Metrics that every run counts: looking a metric up by its labels costs twice as much as counting.
-        self._runs = cache(self._counter("runs_total", "Ended runs.", "agent", "outcome", "code").labels)
+        self._runs = cache(self._counter("runs_total", "Runs that have ended.", "agent", "outcome", "code").labels)
         self._run_seconds = cache(
             self._histogram("run_seconds", "From a run's start to its end.", _RUN_SECONDS, "agent").labels
         )
@@ -46,9 +46,11 @@ class Metrics:
                 "first_token_seconds", "From a run's start to its first delta.", _TOKEN_SECONDS, "agent"
             ).labels
         )
-        self._drops = self._counter("viewer_drops_total", "Event streams that ended before their run.", "reason")
-        self._resumes = self._counter("resume_total", "Requests for a run that had begun.", "result")
-        self._retries = self._counter("provider_retries_total", "Repeated model calls.", "provider", "code")
+        self._drops = self._counter("viewer_drops_total", "Streams that were closed before their run's end.", "reason")
+        self._resumes = self._counter("resume_total", "Requests for the events of a run that had begun.", "result")
+        self._retries = self._counter(
+            "provider_retries_total", "Model calls that failed and were made again.", "provider", "code"
+        )
         self._fallbacks = self._counter(
             "provider_fallbacks_total", "Failed model calls for which another model was asked.", "provider", "code"
         )
@@ -65,7 +67,7 @@ class Metrics:
         self._refusals = self._counter(
             "refusals_total", "Requests refused by the access middleware or by a limit.", "code", "key"
         )
-        self._store_errors = self._counter("store_errors_total", "Failed writes.", "code")
+        self._store_errors = self._counter("store_errors_total", "Ends of runs that were not stored at once.", "code")
 
     def run_ended(self, agent: str, outcome: str, code: str = "", seconds: float | None = None) -> None:
         """Count a run that is over. `outcome` is its status (`completed`, ...); `code` is its error's, if it failed."""

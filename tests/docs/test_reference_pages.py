@@ -7,6 +7,7 @@ import pytest
 from tests.reference.configuration_page import silent_keys
 from tests.reference.error_codes import codes_in_source
 from tests.reference.errors_page import errors
+from tests.reference.metrics_page import unexplained_labels
 from tests.reference.pages import FOLDER, PAGES
 
 
@@ -38,3 +39,7 @@ def test_a_code_has_the_statuses_that_the_source_raises_it_with(code: str) -> No
     of_any_error = {500}  # what an error has whose status is said elsewhere
 
     assert codes_in_source()[code] - of_any_error <= set(errors()[code]["status"])
+
+
+def test_every_label_of_a_metric_is_explained() -> None:
+    assert unexplained_labels() == set()
