@@ -45,8 +45,11 @@ def _where(code: str, entry: Mapping[str, Any]) -> str:
     statuses = " or ".join(f"{status} {HTTPStatus(status).phrase}" for status in entry.get("status", ()))
     match entry.get("run"):
         case "failed":
-            status = failure_status(code)
-            return f"{statuses}; of a run that failed" if statuses else f"Of a run that failed; {status} in one body"
+            in_one_body = HTTPStatus(failure_status(code))
+            of_run = f"Of a run that failed ({in_one_body} {in_one_body.phrase} where the answer is one body)"
+            return f"{statuses}; of a run that failed" if statuses else of_run
+        case "ag_ui":
+            return "Only of a `RUN_ERROR` of AG-UI"
         case "cancelled":
             return f"{statuses}; of a run that was cancelled" if statuses else "Of a run that was cancelled"
         case _:
