@@ -1,6 +1,6 @@
 """A2A: the gateway's agents for other agents, as tasks with messages and artifacts (1.0 and 0.3).
 
-ids.py         ids of tasks and contexts, and of what a run shows; each leads back to its run or thread
+ids.py         ids of tasks, contexts and statuses' messages; each leads back to its run or thread
 errors.py      errors as JSON-RPC and REST write them; the members of parameters
 parts.py       texts, files and data, to and from content blocks
 states.py      states of tasks

@@ -1,7 +1,7 @@
 """An agent's card: its description, its skills, its address and its interfaces.
 
 Below: settings, dialects. Above: the routes of cards. Pure. A card is for clients of both versions,
-unless it is to be strict: beside the interfaces of 1.0 stand the members by which clients of 0.3 find their way.
+unless it is strict: beside the interfaces of 1.0 stand the members by which clients of 0.3 find their way.
 https://a2a-protocol.org/latest/specification/#441-agentcard (1.0), https://a2a-protocol.org/v0.3.0/specification/
 """
 

@@ -26,7 +26,7 @@ ACTIVITY: Final = "urn:agui-gateway:a2a:activity:1"
 """The extension by which a client asks for reasoning and the gateway's tools, in the messages of WORKING statuses."""
 
 StreamKind: TypeAlias = Literal["task", "message", "statusUpdate", "artifactUpdate"]
-"""What a stream's frame has, by its member's name in 1.0."""
+"""The object in a stream's frame, by its member's name in 1.0."""
 
 
 class Dialect(StrEnum):
@@ -88,7 +88,7 @@ def dump(value: object) -> bytes:
     """
     try:
         data = orjson.dumps(value)
-    except TypeError:  # half a surrogate pair, or what JSON has no word for
+    except TypeError:  # half a surrogate pair, or a value that JSON cannot write
         plain = json.loads(strict_json.dump(value))
         data = encodable(json.dumps(plain, ensure_ascii=False, separators=(",", ":"))).encode()
     return strict_json.on_one_line(data)

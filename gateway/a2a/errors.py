@@ -195,7 +195,7 @@ def jsonrpc_error(problem: Problem) -> JsonObject:
 
 
 def rest_error(problem: Problem) -> tuple[int, JsonObject]:
-    """The HTTP status and the body of an answer over REST that is an error."""
+    """The HTTP status and the body of a REST response that is an error."""
     form = _FORMS.get(_name(problem))
     status = _rest_status(problem) if form is None else form.http_status
     word = _STATUS_WORDS.get(status, "INTERNAL" if status >= _SERVER_ERROR else "INVALID_ARGUMENT")

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0: a call as it is sent, and how its answer is written.
+"""JSON-RPC 2.0: reads calls, and writes their responses.
 
 Below: errors. Above: routes, methods. Pure. https://www.jsonrpc.org/specification
 """
@@ -20,7 +20,7 @@ _LONGEST_ID: Final = 1024  # each frame of a stream has it
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A method call. A `notification` has no id, and gets no answer."""
+    """A method call. A `notification` has no id, and gets no response."""
 
     method: str
     params: JsonObject
@@ -58,10 +58,10 @@ def id_in(body: JsonValue) -> JsonValue:
 
 
 def result_bytes(call_id: JsonValue, result: JsonValue) -> bytes:
-    """The answer to a call that succeeded."""
+    """The response to a call that succeeded."""
     return b"".join((_ENVELOPE, dump(call_id), b',"result":', dump(result), b"}"))
 
 
 def error_bytes(call_id: JsonValue, problem: Problem) -> bytes:
-    """The answer to a call that failed."""
+    """The response to a call that failed."""
     return b"".join((_ENVELOPE, dump(call_id), b',"error":', dump(jsonrpc_error(problem)), b"}"))

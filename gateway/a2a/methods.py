@@ -128,7 +128,7 @@ class Methods:
         return written_task(asked.dialect, (await self._tasks.folded(asked.caller, task_id)).task())
 
     async def _canceled(self, asked: Asked, task_id: str) -> bool:
-        """Cancel a task; whether that was possible: an answer may have come first. Raises GatewayError."""
+        """Cancel a task. Gives whether it was canceled: an answer may have come first. Raises GatewayError."""
         task, viewer = await self._tasks.watch(asked.caller, task_id)
         if viewer is not None:
             await self._stop(asked, task, viewer)

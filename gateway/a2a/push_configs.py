@@ -97,11 +97,11 @@ class PushConfigs:
     async def put(
         self, caller: Caller, task_id: str, thread_id: str, config: PushConfig, *, counted: bool
     ) -> PushConfig:
-        """Keep a config, in place of the one of the same id; as it is kept. Without an id it has the task's; one of 1.0
-        that is `counted`, as a request of its own, has a new one.
+        """Keep a config, in place of the one of the same id. Gives it as it is kept. If the config has no id, it gets
+        the task's; if it is one of 1.0, and `counted` as a request of its own, it gets a new one.
 
         Raises:
-            InvalidRequestError: the task would have too many (-32602).
+            InvalidRequestError: the task would have too many configs (-32602).
             NotFoundError: its thread is gone.
         """
         default = new_id("push") if counted and config.dialect is Dialect.V1 else task_id

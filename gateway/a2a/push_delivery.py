@@ -61,8 +61,8 @@ class PushDelivery:
         self._configs = PushConfigs(environment)
         self._followers: dict[_Key, asyncio.Task[None]] = {}
         self._again: set[_Key] = set()  # of these followers, those whose task may have gone on
-        self._open: dict[tuple[str, str], set[_Key]] = {}  # by owner and thread: what may have more to post
-        self._listening: dict[tuple[str, str], Callable[[], None]] = {}  # to these; the function ends it
+        self._open: dict[tuple[str, str], set[_Key]] = {}  # by owner and thread: those that may have more to post
+        self._listening: dict[tuple[str, str], Callable[[], None]] = {}  # likewise: ends the listening
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self.read = self._configs.read
 
@@ -70,11 +70,11 @@ class PushDelivery:
 
     async def put(self, caller: Caller, task_id: str, config: PushConfig, *, first_run: str = "") -> JsonObject:
         """Keep a config, and post the task's updates from now on. Gives the config as it is shown. All updates of the
-        run that is at work are posted. `task_id` may be that of any of its runs. `first_run` is the run that came with
-        the config; without, it counts as a run of its own.
+        run that is at work are posted. `task_id` may be the id of any of the task's runs. `first_run` is the run that
+        came with the config; if it is empty, the config came alone, and counts as a run.
 
         Raises:
-            InvalidRequestError: the task has too many (-32602).
+            InvalidRequestError: the task has too many configs (-32602).
             NotFoundError: no such task (-32001).
             TooManyRequestsError: a limit of the caller's is reached.
         """
@@ -244,7 +244,7 @@ class PushDelivery:
     # --- requests
 
     async def _post(self, key: _Key, body: bytes) -> bool:
-        """Post once, or again after a pause; whether it was taken.
+        """Post a body, and again after a pause if it is not taken. Gives whether the receiver took it.
 
         Raises:
             _GoneError: the config was deleted.
@@ -267,7 +267,7 @@ class PushDelivery:
         return False
 
     async def _try(self, config: PushConfig, body: bytes) -> str:
-        """Why it was not taken; empty where it was."""
+        """Post a body once. Gives why the receiver did not take it; empty: it did."""
         headers = {"content-type": "application/json"}
         if config.token:
             headers["x-a2a-notification-token"] = config.token

@@ -58,7 +58,7 @@ class PushMethods:
         return None if asked.dialect is Dialect.V03 else {}
 
     async def _named(self, asked: Asked, params: JsonObject, *, is_needed: bool = False) -> tuple[str, str]:
-        """The ids of a task, which is there and may be named by any of its runs, and of a config."""
+        """The ids of the task and of the config. The request may name the task by any of its runs."""
         fields, is_03 = Parameters(params), asked.dialect is Dialect.V03
         task_id = fields.required("id" if is_03 else "taskId", filled=True)
         name = "pushNotificationConfigId" if is_03 else "id"

@@ -6,9 +6,8 @@ https://a2a-protocol.org/latest/specification/#312-send-streaming-message (1.0)
     data: {"jsonrpc":"2.0","id":1,"result":{"artifactUpdate":{"taskId":...,"artifact":{...,"parts":[{"text":"tok"}]}}}}
 
 The first frame is the task as it is when the stream begins; then come its changes. The words of a message are one
-artifact: its first chunk has its name, those that follow are to be appended, and an empty one is the last; or, as the
-settings say, the whole text. The frame of a chunk is made once for each artifact, so a delta costs no more than its
-text.
+artifact: its first chunk has its name, the next ones are appended, and the last one is empty or, if the settings say
+so, the whole text. The frame of a chunk is made once for each artifact, so a delta costs no more than its text.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ class TaskRenderer:
         return [self._frame(kind, value) for kind, value in self._fold.apply(event)]
 
     def _words_frame(self, words_id: str) -> tuple[bytes, bytes]:
-        """The frames of an artifact's next words begin and end so."""
+        """The beginning and the end of the frames with an artifact's next words."""
         if words_id != self._words_id:
             kind, value = self._fold.chunk(words_id)
             begin, _, end = self._frame(kind, value).rpartition(_EMPTY_TEXT)

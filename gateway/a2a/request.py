@@ -1,12 +1,13 @@
 """Reads the parameters of SendMessage and SendStreamingMessage, of either version.
 
-Below: parts, errors. Above: the starts of runs. Pure. Members that nobody knows are left alone, as readers of
-protobuf's JSON do. Beyond the specification:
+Below: parts, errors. Above: the starts of runs. Pure. Unknown members are ignored, as readers of protobuf's JSON do.
+Beyond the specification:
 
 - The message's metadata, or those of the whole request, may have `tools`: the client's own, as AG-UI writes them.
 - A message to a task that waits answers by data parts: `{"tool_call_id", "output"}` is the output of a client's tool,
-  `{"decision": "approve"}` or `"deny"` decides a call, the one of its `tool_call_id` where it has one. A message that
-  says exactly `approve` or `deny`, as text or as data, decides, too. Case and the space around the word do not matter.
+  `{"decision": "approve"}` or `"deny"` decides the call of its `tool_call_id`, or all calls if it has none. A message
+  that says exactly `approve` or `deny`, as text or as data, decides, too. Case and the space around the word do not
+  matter.
 https://a2a-protocol.org/latest/specification/#321-sendmessagerequest (1.0)
 """
 
@@ -54,9 +55,9 @@ class SendRequest:
     """What a client sends. `message` is the whole in the form of 1.0, as the task's history shows it; `blocks` are its
     content. `outputs` and `decisions` are those of a message that names a task; other parts are in `blocks`.
 
-    `tools`: None: it names none. `metadata` has the whole request's `tools`, where those are meant: there
-    `tools_of` reads them. `history_length`: None: all. `push_config` is as it was sent, None: none; `push_pointer` is
-    its place.
+    `tools` is None if the client sends none. `metadata` has the whole request's `tools`, if the message has none of its
+    own; `tools_of` reads them there. `history_length` is None for all. `push_config` is as it was sent, None: none;
+    `push_pointer` is its place.
     """
 
     message: JsonObject
@@ -236,8 +237,8 @@ def tools_of(kept: JsonObject) -> tuple[ToolSpec, ...] | None:
 
 
 def _tools(fields: Parameters) -> tuple[ToolSpec, ...] | None:
-    """The client's own tools in an object's metadata, None: it says nothing of them; of two that have one name, the
-    last.
+    """The client's own tools in an object's metadata; None: the metadata have no `tools`. Of two tools with one name,
+    the last counts.
     """
     metadata = fields.value.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("tools") is None:

@@ -81,12 +81,12 @@ def extensions_asked(request: Request) -> frozenset[str]:
 
 
 def rpc_answer(content: bytes, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer to a call: its errors are 200, too."""
+    """The HTTP response to a call. Its status is 200, also for an error."""
     return Response(content, 200, {"cache-control": _NO_STORE, **(headers or {})}, _MEDIA_TYPE)
 
 
 def rest_answer(request: Request, value: JsonValue, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer over REST: `application/a2a+json` to those who ask for it."""
+    """A REST response: `application/a2a+json` if the request accepts that."""
     return Response(dump(value), 200, {"cache-control": _NO_STORE, **(headers or {})}, _media_type(request.headers))
 
 

@@ -179,5 +179,5 @@ def _joined(renderer: TaskRenderer) -> Callable[[Sequence[Event], int], bytes]:
 
 
 def extension_headers(asked: Asked) -> dict[str, str]:
-    """The header of an answer that names the extension that it was made with."""
+    """The header of a response that names the extension by which it was made; empty: there was none."""
     return {EXTENSIONS_HEADER: ACTIVITY} if asked.shows_activity else {}

@@ -1,7 +1,7 @@
 """Begins the run that a message asks for: of a new task, or of one that waits for its caller.
 
-Below: request, stored_tasks, the protocols' environment. Above: send, methods. A run is detached, whatever its agent
-says of clients that leave, and waits for its turn where another is at work in its context.
+Below: request, stored_tasks, the protocols' environment. Above: send, methods. A run is detached, whatever its agent's
+setting for clients that leave, and waits in the queue while another run is at work in its context.
 """
 
 from __future__ import annotations
@@ -48,12 +48,14 @@ _CANCELED: Final = (TextBlock("The task was canceled."),)
 _PARTS: Final = "/message/parts"
 _UNBOUNDED: Final = frozenset({"parts", "metadata", "extensions", "referenceTaskIds"})
 _MOST_BYTES: Final = 64 * 1024
-"""Of a message, in its run's record: what is larger is not kept a second time beside the thread's."""
+"""The most bytes of a message in its run's record. Of a larger one the largest members are left out: the thread has its
+parts.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run that is at work on a task, which knows it already. Close the viewer, which is one from event 1."""
+    """A run that is at work on a task, and is among the task's runs. Close the viewer, which begins at event 1."""
 
     viewer: Viewer
     task: StoredTask
@@ -71,7 +73,7 @@ class Starter:
 
         Raises:
             GatewayError: as ProtocolEnvironment.start; -32001: no such task; -32004: the task does not wait for
-                anything; -32602: it is another context's, or does not wait for this.
+                anything; -32602: the task is in another context, or does not wait for this answer.
         """
         while True:
             try:
@@ -100,7 +102,7 @@ class Starter:
         return self._tasks.new_task(asked.caller, task_id, context_id, shows_activity=asked.shows_activity)
 
     async def _begun_before(self, asked: Asked, task: StoredTask, record: RunRecord, digest: str) -> StartedRun | None:
-        """The run of an earlier copy of the message, if that is at work; `task` is there without it."""
+        """The run of an earlier copy of the message, if it is at work, else None. `task` does not have the run yet."""
         if record.status.ended or (record.request or {}).get(DIGEST) != digest:
             return None
         viewer = await self._tasks.begin(asked.caller, task, record)
@@ -159,8 +161,8 @@ class Starter:
         return await self._begun_before(asked, again, record, digest)
 
     async def _again(self, asked: Asked, sent: SendRequest, task: StoredTask, digest: str) -> StartedRun:
-        """The run of the context's next task that goes on where an earlier copy of the message failed: what that
-        brought is on the thread, and a task that has failed stays so.
+        """Begin the context's next task, which goes on where the run of an earlier copy of the message failed: that
+        run's messages are on the thread, and its task stays failed.
         """
         *earlier, last = task.runs
         if not earlier or (last.request or {}).get(DIGEST) != digest:
@@ -184,8 +186,8 @@ class Starter:
 
     async def cancel_waiting(self, asked: Asked, task: StoredTask) -> None:
         """Cancel a task that waits: a run goes on with it, denies what it asked, and is cancelled before it asks its
-        model. Where others work on the thread it is cancelled before its turn, and what it denies is theirs no more:
-        who approves that now has his turn behind it.
+        model. If another run is at work on the thread, this one is cancelled in the queue. Others cannot approve the
+        denied calls any more: a run that does so now has a later place in the queue.
 
         Raises:
             GatewayError: as ProtocolEnvironment.start; ConflictError `run_exists`: the task goes on.
@@ -211,7 +213,7 @@ class Starter:
                 pass
 
     async def _canceling_agent(self, asked: Asked, agent_id: str) -> str:
-        """The task's agent; where that was removed, the default one: any may deny what such an agent asked."""
+        """The task's agent. If it was removed, the default agent: any agent may deny the questions of a removed one."""
         try:
             await self._environment.check_agent(asked.caller, agent_id)
         except (NotFoundError, ConflictError):
@@ -309,7 +311,7 @@ def answers_of(task: StoredTask, sent: SendRequest) -> tuple[InterruptAnswer, ..
 def _decided(
     asked: Sequence[Interrupt], by_name: Mapping[str, Sequence[Interrupt]], decision: Decision
 ) -> Sequence[Interrupt]:
-    """The questions that a decision answers: that of the call it names, else all of them."""
+    """The questions that a decision answers: those about the call that it names; if it names none, all."""
     named = by_name.get(decision.call_id, ()) if decision.call_id else asked
     if not named:
         waits = _names(asked) or "no decision"

@@ -1,7 +1,7 @@
 """Tasks of callers that have begun: found by the runs that they consist of, and folded from the events of these.
 
-Below: tasks, the protocols' environment. Above: start, send, methods, push_delivery. A task is its first run and those
-that went on where one of its runs waited, also by another protocol. Nothing of it is stored but these runs.
+Below: tasks, the protocols' environment. Above: start, send, methods, push_delivery. A task is its first run and the
+runs that went on where one of its runs waited, also by another protocol. Only these runs are stored.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class StoredTask:
 
     @property
     def waits(self) -> bool:
-        """Whether it goes on once its caller says something."""
+        """Whether the task goes on once its caller answers."""
         return self.fold.state is TaskState.INPUT_REQUIRED
 
     @property
@@ -128,8 +128,8 @@ class StoredTasks:
         return task, None
 
     async def whole_runs(self, caller: Caller, records: Sequence[RunRecord]) -> Mapping[str, WholeRun]:
-        """What those of the first of these runs said that have ended and are the first of their tasks, by their ids. A
-        run that waits for an answer is left out: another run may have its id by now.
+        """The runs with all of their events, by their ids: of the first of these runs, those that have ended and are
+        the first of their tasks. A run that waits for an answer is left out: another run may have its id by now.
         """
         found = {each.run_id: each for each in records if each.status in _OVER and task_of(each) == each.run_id}
         logs = await self._environment.ended_logs(caller, [*found.values()]) if found else {}
@@ -152,8 +152,8 @@ class StoredTasks:
         return StoredTask(fold)
 
     async def begin(self, caller: Caller, task: StoredTask, record: RunRecord) -> Viewer | None:
-        """Put a run behind those that its task has, without what it said, which the viewer gives; None: its log is
-        gone.
+        """Add a run to the end of the task. Gives a viewer of its events, which are not in the task yet; None: the
+        run's log is gone.
         """
         viewer = await self._environment.attach(caller, record.client_id)
         try:
@@ -215,8 +215,8 @@ class StoredTasks:
         return own or await self._foreign_run(caller, task)
 
     async def _foreign_run(self, caller: Caller, task: StoredTask) -> RunRecord | None:
-        """The run of another protocol, or of another task, that went on with what is behind the task's last one on its
-        thread.
+        """The run of another protocol, or of another task, that went on with this task, if one did. It comes after the
+        task's last run on the thread.
         """
         later: list[RunRecord] = []
         cursor: str | None = None
@@ -230,8 +230,9 @@ class StoredTasks:
                 return None
 
     async def _going_on(self, caller: Caller, task: StoredTask, later: Sequence[RunRecord]) -> RunRecord | None:
-        """Of the runs behind a task's last one, the newest first, the one that went on with it. Other tasks of the
-        context ask the same as this one, and go on together with it; but not with what a task asks of its client.
+        """The run that went on with the task, among those `later` on its thread, the newest first. Other tasks of the
+        context ask the same questions, so one run goes on with all of them; but of A2A's runs only the task's own bring
+        outputs of its client's tools.
         """
         questions = {each.id for each in task.interrupts}
         for record in reversed(later):
@@ -248,8 +249,8 @@ class StoredTasks:
         return None
 
     async def _answered(self, caller: Caller, record: RunRecord, questions: Sequence[Interrupt]) -> bool:
-        """Whether a run of another agent brought one of the calls its result: it denied what an agent asked that is
-        gone.
+        """Whether a run of another agent brought the result of one of the calls: it denied a question of a removed
+        agent.
         """
         asked = {each.call_id for each in questions}
         produced = (await self._environment.kept_messages(caller, record.client_id)).produced

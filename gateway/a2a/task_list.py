@@ -75,7 +75,7 @@ class TaskList:
         self._tasks = environment.shared(StoredTasks)
 
     async def page(self, asked: Asked, params: JsonObject) -> JsonObject:
-        """The answer to ListTasks. Raises InvalidRequestError (-32602)."""
+        """The result of ListTasks. Raises InvalidRequestError (-32602)."""
         wanted = _read(params, asked)
         tasks: list[JsonValue] = []
         cursor, looked_at, count = wanted.cursor, 0, wanted.total
@@ -109,8 +109,8 @@ class TaskList:
         return bool((await self._environment.find_runs(asked.caller, of_agent, limit=1, total=0))[0].items)
 
     async def _further(self, asked: Asked, wanted: _Wanted, cursor: str | None, looked_at: int, count: int) -> int:
-        """How many tasks there are from there on; those too many to be looked at are counted as they may be, of `count`
-        in all.
+        """The number of tasks from `cursor` on. If `count`, the number of all runs, is too large to look at each of
+        them, all after the `looked_at` first ones count, whatever their state.
         """
         if cursor is not None and count > _MOST_COUNTED:
             return count - looked_at

@@ -1,11 +1,11 @@
 """A task, made of its runs: their records and events as A2A's objects, in the form of 1.0.
 
-Below: parts, states, ids. Above: the renderer, and what reads tasks. Pure. There is no other store of tasks: a task is
-one run, or several where it waited for its client between them, and its state is that of the last one.
+Below: parts, states, ids. Above: the renderer, and the readers of tasks. Pure. There is no other store of tasks: a task
+is one run, or several where it waited for its client between them, and its state is that of the last one.
 
-The words of each message, and each medium, are an artifact of their own, with the message's id. What the task waits
-for stands in its status. Whoever asked for `ACTIVITY` sees in the status what else goes on, too: reasoning, and the
-calls of the gateway's tools.
+The words of each message, and each medium, are an artifact of their own, with the message's id. The calls and questions
+that the task waits for stand in its status. If the client asked for `ACTIVITY`, the status shows reasoning and the
+calls of the gateway's tools, too.
 https://a2a-protocol.org/latest/specification/#41-core-objects (1.0)
 """
 
@@ -90,7 +90,8 @@ class Update(NamedTuple):
 
 @dataclass(slots=True)
 class _Artifact:
-    """`texts` are those of a message, and joined to one part; `others` are the parts that come whole."""
+    """`texts` are the pieces of a message's text, which are joined to one part; `others` are the parts that come whole.
+    """
 
     id: str
     texts: list[str] = field(default_factory=list)
@@ -127,7 +128,7 @@ class TaskFold:
         repeats_texts: bool = False,
     ) -> None:
         """`shows_activity`: the client asked for `ACTIVITY`. `to_operator`: the caller may see why a model failed.
-        `repeats_texts`: the last chunk of a text is the whole of it, in the place of those before it, and not empty.
+        `repeats_texts`: the last chunk of a text is the whole text, in place of the chunks before it; else it is empty.
         """
         self.task_id = task_id
         self.context_id = context_id
@@ -204,11 +205,11 @@ class TaskFold:
 
     @property
     def direct_message(self) -> JsonObject | None:
-        """The message that the agent answered with, where it is all that it gave."""
+        """The agent's message that is its whole answer; None: the task has artifacts, or has not completed."""
         return self._said if self.state is TaskState.COMPLETED and not self._artifacts else None
 
     def task(self, *, history_length: int | None = None, artifacts: bool = True) -> JsonObject:
-        """The Task. Of its history, the last messages, None: all of them."""
+        """The Task, with the last `history_length` messages of its history; None: all messages."""
         task: JsonObject = {"id": self.task_id, "contextId": self.context_id, "status": self.status}
         if artifacts and self._artifacts:
             task["artifacts"] = [artifact.value() for artifact in self._artifacts.values()]
@@ -220,7 +221,7 @@ class TaskFold:
         return task
 
     def artifact(self, artifact_id: str) -> JsonObject:
-        """An artifact, whole as far as it is there."""
+        """An artifact with all parts that it has so far."""
         return self._artifacts[artifact_id].value()
 
     def chunk(self, artifact_id: str, text: str = "", *, last: bool = False) -> Update:
@@ -244,7 +245,7 @@ class TaskFold:
         return Update("artifactUpdate", value)
 
     def _whole(self, artifact: _Artifact) -> Sequence[Update]:
-        """An artifact that comes at once, or anew: there `append` says that it stands in the place of the old one."""
+        """The update with a whole artifact. If the artifact comes again, `append` is false: it replaces the old one."""
         append = False if artifact.id in self._artifacts else None
         self._artifacts[artifact.id] = artifact
         return (self._artifact_update(artifact.value(), append=append, last=True),)
@@ -435,7 +436,7 @@ class TaskFold:
         if interrupt.call_id is None:
             return {"interrupt_id": interrupt.id, "message": message, "response_schema": interrupt.response_schema}
         called: JsonObject = {"tool_call_id": interrupt.call_id}
-        if (call := self._calls.get(interrupt.call_id)) is not None:  # else another task of the context made it
+        if (call := self._calls.get(interrupt.call_id)) is not None:  # else another task of the context has the call
             called = _called(interrupt.call_id, call.name, "".join(call.arguments))
         return {**called, "message": message, "response_schema": _DECISION}
 
