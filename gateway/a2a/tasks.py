@@ -90,8 +90,7 @@ class Update(NamedTuple):
 
 @dataclass(slots=True)
 class _Artifact:
-    """`texts` are the pieces of a message's text, which are joined to one part; `others` are the parts that come whole.
-    """
+    """`texts` are the pieces of a message's text, joined to one part; `others` are the parts that come whole."""
 
     id: str
     texts: list[str] = field(default_factory=list)

@@ -124,7 +124,7 @@ _HOMES = {  # of all other names: schemas
 if not TYPE_CHECKING:  # a type checker would take any name for one of this package
 
     def __getattr__(name):
-        """A name above, once somebody asks for it: the gateway needs none of them, and making the models takes long."""
+        """Import a name above when it is used: the gateway needs none of them, and making the models takes long."""
         if name in __all__:
             return getattr(import_module(f"gateway.{_HOMES.get(name, 'agent_api_builder.schemas')}"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -84,7 +84,7 @@ class _Endpoints:
 
 
 def _wants_stream(request: Request) -> bool:
-    """Whether a look at a response is to be a stream. Raises InvalidRequestError (422)."""
+    """Whether the client wants a stored response as a stream. Raises InvalidRequestError (422)."""
     if (asked := request.query_params.get("stream")) is not None:
         if asked not in ("true", "false"):
             raise InvalidRequestError(f"stream is {asked[:64]!r}; it must be true or false")

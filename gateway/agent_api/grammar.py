@@ -53,7 +53,7 @@ _DATA_FRAME: Final = _FRAME.replace(b"%b", _DATA)
 
 _TEXTS: Final = ("text", "refusal")
 
-# What a response may become, by what it is; "" is one that has no frame yet.
+# The next states of a response, by its state; "" before the first frame.
 _NEXT: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "": ("created",),
@@ -68,8 +68,8 @@ class ProtocolStateError(ValueError):
 
 
 class Progress:
-    """How far a response is: all that its messages and contents know of it. If they knew the response, which knows
-    them, nothing of an answer would go before the garbage collector came.
+    """How far a response is: its messages and contents refer to this object alone. If they referred to the response,
+    which refers to them, only the garbage collector would free their memory.
     """
 
     __slots__ = ("ended", "frames", "status")
@@ -135,18 +135,20 @@ class ResponseState:
         """The second frame.
 
         Raises:
-            ProtocolStateError: it is not what comes next.
+            ProtocolStateError: the response is not created yet, or has had this frame.
         """
         self._expect("in_progress")
         return self._frame("in_progress")
 
     def end(self, status: str, **members: JsonValue) -> Frame:
-        """The last frame; the same again if it has ended so. `members` are its own: `completed_at`, `error`, ...
+        """The last frame; if the response has ended with this status already, the same frame again. `members` are
+        further members of the frame: `completed_at`, `error`, ...
 
-        Messages that are open are incomplete, or canceled; those of a completed response have to be closed.
+        Open messages become incomplete, or canceled with a canceled response. Before a response is completed, all must
+        be closed.
 
         Raises:
-            ProtocolStateError: it may not end so now.
+            ProtocolStateError: the response may not end with this status now.
         """
         if self._ending is not None and status == self.status:
             return self._ending
@@ -179,7 +181,7 @@ class ResponseState:
         return message
 
     def value(self, status: str) -> JsonObject:
-        """It as it is now, with all of its messages."""
+        """The response as it is now, with all of its messages."""
         return read(_UNNUMBERED % (_RESPONSE % (status.encode(), self._members, self._output(), b"")))
 
     def take(self) -> int:
@@ -225,10 +227,10 @@ class MessageState:
         self._head = b',"id":%b,"type":"%b","role":"%b"' % (named, kind.encode(), role.encode())
 
     def opened(self) -> Frame:
-        """Its first frame, which has no contents.
+        """The message's first frame, which has no contents.
 
         Raises:
-            ProtocolStateError: it is not new.
+            ProtocolStateError: the message is not new.
         """
         if self._status:
             raise ProtocolStateError(f"the message {self.id} is open already: expected contents, or its end")
@@ -236,10 +238,10 @@ class MessageState:
         return _MESSAGE_FRAME % (self._progress.take(), b"created", self._head)
 
     def in_progress(self) -> Frame:
-        """Its second frame, where it has one: some clients show reasoning and calls only then.
+        """The message's second frame, which not all messages have: some clients show reasoning and calls only after it.
 
         Raises:
-            ProtocolStateError: more than its first frame was given.
+            ProtocolStateError: the message has no frame yet, or more than the first one.
         """
         if self._status != "created" or self.contents:
             raise ProtocolStateError(f"the message {self.id} is not new: it is in progress right behind its opening")
@@ -303,11 +305,11 @@ class MessageState:
     def whole(
         self, contents: Iterable[tuple[str, JsonObject]], status: str = "completed", **members: JsonValue
     ) -> Frame:
-        """The frame of it with these contents, as type and value, all complete: of a new one, or in place of what an
-        ended one had.
+        """The frame of a whole message with these contents, each a type and a value, all complete. The message is new,
+        or has ended: then the contents replace its earlier ones.
 
         Raises:
-            ProtocolStateError: it is open, or its response has ended.
+            ProtocolStateError: the message is open, or its response has ended.
             ValueError: there are no contents of such a type or value.
         """
         if self._progress.ended:
@@ -325,7 +327,7 @@ class MessageState:
         return self._end()
 
     def again(self) -> Frame:
-        """Its last frame once more, with another number: its contents have changed."""
+        """The message's last frame once more, with another number, after its contents have changed."""
         if not self.ended:
             raise ProtocolStateError(f"the message {self.id} is open: it is shown again once it has ended")
         return self._end()
@@ -338,11 +340,11 @@ class MessageState:
         self.last = self.body()
 
     def value(self) -> JsonObject:
-        """It as it is now, with its contents."""
+        """The message as it is now, with its contents."""
         return read(_UNNUMBERED % self.body())
 
     def body(self) -> Body:
-        """It as it is now, as its response shows it."""
+        """The message as it is now, in the form that its response shows."""
         if self.last is not None:
             return self.last
         status = "in_progress" if self._status in ("", "created") else self._status
@@ -366,7 +368,7 @@ class DataMessage(MessageState):
     """
 
     def told(self, data: bytes) -> tuple[Frame, ...]:
-        """All of its frames: opened, the content completed, closed."""
+        """All frames of the message: opened, the content completed, closed."""
         return self.opened(), *self.finish(data)
 
     def begin(self, data: bytes) -> tuple[Frame, ...]:
@@ -463,14 +465,14 @@ class ContentState:
         return self.complete(status)
 
     def replace(self, kind: str, value: Body) -> None:
-        """It becomes a content of that type and value, as `value_said` gives it: before it is completed, or before its
-        message is shown `again`.
+        """Give the content another type and value, the latter as from `value_said`: before the content is completed, or
+        before its message is shown `again`.
         """
         self.kind, self._value, self._last = kind, value, None
         self.parts.clear()
 
     def settle(self, kind: str, value: Body, status: str, number: int) -> None:
-        """It has ended so, and its message gave its last frame, of that number."""
+        """Note that the content has ended with this status. Its message gave its last frame, of that number."""
         self.replace(kind, value)
         self._status, self._number, self.ended, self._began = status, number, True, True
 
@@ -480,15 +482,15 @@ class ContentState:
             self._status, self.ended = status, True
 
     def forget(self) -> None:
-        """Its message has ended, and keeps it as it is."""
+        """Let go of the last value: the message has ended, and keeps the content as it is."""
         self._last = None
 
     def value(self) -> JsonObject:
-        """It as it is now, whole."""
+        """The content as it is now, whole."""
         return read(_UNNUMBERED % self.body())
 
     def body(self) -> Body:
-        """It as it is now, as its message shows it."""
+        """The content as it is now, in the form that its message shows."""
         if self._last is not None:
             return self._last
         kind, named = self.kind.encode(), self._named

@@ -54,9 +54,10 @@ InputMessage: TypeAlias = SaidMessage | ApprovalAnswer
 
 @dataclass(frozen=True, slots=True)
 class ReadInput:
-    """The messages of an input: `items` as they were sent, `read` those that say something, `messages` all that they
-    say. `ids` are those of `messages`, `calls` those of the calls in them, `outputs` those of the calls that have an
-    output there. `counted`: how many items the arrays in them have, as far as these were read.
+    """The messages of an input: `items` as they were sent, `read` the ones with content or an answer, `messages` the
+    canonical messages of these. `ids` are the ids of `messages`, `calls` the ids of the calls in them, `outputs` the
+    ids of the calls that have an output there. `counted` is the number of items in their arrays, as far as these were
+    read.
     """
 
     items: Sequence[JsonValue] = ()

@@ -40,7 +40,7 @@ CANCELED: Final = Ending("canceled", "canceled")
 class Item:
     """A thing that is shown.
 
-    `waits`: it has a place among what is shown. `ending` is there once it is known how it ended.
+    `waits`: it was added to the queue of shown items. `ending` is None until a later event decides it.
     """
 
     message_kind = "message"
@@ -50,8 +50,8 @@ class Item:
 
 
 class Part(Item):
-    """One content of a message. `content_kind` is the type of its content; `content` and `message` are there once it is
-    being shown.
+    """One content of a message. `content_kind` is the type of its content; `content` and `message` are None until it is
+    shown.
     """
 
     content_kind: str
@@ -59,7 +59,7 @@ class Part(Item):
     message: MessageState | None = None
 
     def show(self, message: MessageState) -> Frame | None:
-        """It becomes the message's next content. The content's first frame, where it has one of its own here."""
+        """Make it the message's next content. Gives the content's first frame; None: the renderer writes its frames."""
         self.message = message
         self.content = content = message.content(self.content_kind)
         return self._first(content)
@@ -79,7 +79,7 @@ class Whole(Item):
     call_id = ""
 
     def begin(self, message: DataMessage) -> Sequence[Frame]:
-        """It becomes that message. Its first frames."""
+        """Make it that message. Gives the message's first frames."""
         raise NotImplementedError
 
     def complete(self, ending: Ending) -> Sequence[Frame]:
@@ -129,8 +129,8 @@ class Medium(Part):
 
 
 class Call(Whole):
-    """A call of a backend tool; also one that is not shown. `named` is what its content, and that of its output, say of
-    it: the beginning of a JSON object.
+    """A call of a backend tool; also one that is not shown. `named` is the beginning of the JSON object in the call's
+    content, and in its output's: the call's id, its tool and its server.
     """
 
     _message: DataMessage | None = None

@@ -48,7 +48,7 @@ class ResponseForm:
 
     @property
     def members(self) -> JsonObject:
-        """The members that each frame of the response has of it."""
+        """The members of this form that each frame of the response has."""
         said: JsonObject = {"id": self.run_id, "created_at": self.created_at, "session_id": self.thread_id}
         if self.warnings:
             said["metadata"] = {"warnings": [*self.warnings]}

@@ -2,9 +2,9 @@
 
 Below: messages. Above: start, which gives it to the run as SentMessages.recognition.
 
-Most clients send what is new, and the session has the rest. Some send the whole talk again, or its last part. Whether
-an input is such a copy is said by its words: what an agent said stands behind what a person said. Then the part that is
-the thread's own is found in it, and what follows there takes the place of what the thread has: that is an edit, or an
+Most clients send what is new, and the session has the rest. Some send the whole talk again, or its last part. An input
+is such a copy if an agent's message in it has text, or if it begins with a person's message and has an agent's. Then
+the thread's own part is found in it, and the messages after that part replace the thread's: that is an edit, or an
 answer that is wanted anew.
 """
 
@@ -64,10 +64,10 @@ def _is_copy(talk: Sequence[Message]) -> bool:
 
 
 def _shared(stored: Sequence[Message], talk: tuple[Message, ...], beginning: Beginning) -> tuple[int, int]:
-    """How many of the thread's messages stay, and for how many of the talk they stand.
+    """How many of the thread's messages stay, and how many messages of `talk` are their copies.
 
-    A talk that does not begin as the thread does may be its last part: often the last answer, with a call's output
-    behind it. Of several places where that may begin, the one counts from which the most is the same.
+    A talk that does not begin as the thread does may be the thread's last part: often the last answer, followed by a
+    call's output. If that part may begin at several places, the place with the most copies counts.
     """
     kept, new = beginning(stored, talk)
     if new:
@@ -98,8 +98,8 @@ def _begins(stored: Message, sent: Message) -> bool:
 
 
 def _unknown(stored: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
-    """What of new messages the thread has not: a client sends its calls with their outputs, the same instructions each
-    time, or a request again whose run came to no answer.
+    """The sent messages without copies of the thread's: a client sends its calls again with their outputs, the same
+    instructions each time, or a request again whose run gave no answer.
     """
     roles = {message.role for message in sent}  # a long thread is looked through only for what they need
     calls = {call.call_id for message in stored for call in message.tool_calls} if "assistant" in roles else ()

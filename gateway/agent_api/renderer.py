@@ -10,8 +10,8 @@ the contents of a message: what a run does meanwhile waits, and is shown once th
 
 The texts, refusals and media of one model call that follow each other are the contents of one message. Reasoning, a
 call and a tool's result are messages of their own. Words that have ended are completed at the next event that is shown:
-only that tells whether a failure, a cancel or a limit cut them off. Words that are taken back stay in the deltas that
-were sent; what replaces them stands in the completed content, or their message comes again.
+only that event shows whether a failure, a cancel or a limit cut them off. Words that are taken back stay in the deltas
+that were sent; the text in their place stands in the completed content, or their message comes again.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ from gateway.tool_output import encodable
 from gateway.wire.text_frames import MANY, inner_texts, numbers_from
 
 HEARTBEAT: Final = b'data: {"object":"message","type":"heartbeat","status":"in_progress"}\n\n'
-"""What may stand for silence: it has no number, and clients skip it."""
+"""The frame that may be sent during silence: it has no number, and clients skip it."""
 
 _GATEWAY: Final = "gateway"  # the `server_label` of a question about a tool that is on no MCP server
 _BEGIN, _END = DELTA.split(b"%d%b%b")
@@ -89,8 +89,8 @@ class ResponseRenderer:
     """The renderer of one response (renderer.Renderer)."""
 
     def __init__(self, form: ResponseForm, *, ended_at: Callable[[], float], to_operator: bool = True) -> None:
-        """`ended_at` tells when the run has ended, and is asked at its last event. `to_operator`: the caller may see
-        why a model failed.
+        """`ended_at` gives the time at which the run ended, and is called at its last event. `to_operator`: the caller
+        may see why a model failed.
         """
         self._form = form
         self._ended_at = ended_at
@@ -103,7 +103,7 @@ class ResponseRenderer:
         self._calls: dict[str, Call] = {}
         self._earlier = {call.call_id: call for call in form.earlier}
         self._queue: deque[Item] = deque()  # the first one is being shown
-        self._ended: list[Item] = []  # it is not known how
+        self._ended: list[Item] = []  # their endings are not decided yet
         self._answer: MessageState | None = None  # which may get more contents
         self._answer_turn = 0
         self._answer_status = ""
@@ -379,7 +379,7 @@ class ResponseRenderer:
         kind = "plugin_call_output" if call.server is None else "mcp_call_output"
         if self._queue:
             self._add(Note(kind, output, "tool"), COMPLETE)
-        else:  # it need not wait for its turn
+        else:  # no item is in the queue before it
             self._close_answer()
             self._frames += self._response.data_message(self._next_id(), kind, "tool").told(output)
 

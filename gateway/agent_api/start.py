@@ -201,9 +201,9 @@ async def _session_of(environment: ProtocolEnvironment, caller: Caller, thread_i
 def _answers(
     given: Sequence[InputMessage], session: _Session
 ) -> tuple[tuple[InterruptAnswer, ...], GatewayError | None]:
-    """A person's answers to the session's questions, and the error where one is not open any more. An answer before
-    something that the agent said is one that a client sends again. Open questions do not count as said: each may stand
-    before its own answer.
+    """A person's answers to the session's questions, and the error if a question is not open any more. Only answers
+    after the agent's last message count: a client sends the earlier ones again. Messages with calls that open questions
+    are about do not count as the last one: each may stand before its own answer.
     """
     asked = {question.call_id for question in session.questions}
     is_open = {name: question.id for question in session.questions for name in (question.id, question.call_id)}
@@ -231,7 +231,9 @@ def _answers(
 
 
 def _answer(message: ApprovalAnswer, asked: Mapping[str | None, str]) -> InterruptAnswer | None:
-    """None: the question is not among `asked`, which are questions by their ids and those of their calls."""
+    """The answer to a question in `asked`, which has questions' ids by these ids and by those of their calls; None: the
+    question is not among them.
+    """
     if (question_id := asked.get(message.request_id)) is None:
         return None
     return InterruptAnswer(question_id, "resolved", approved=message.approve, reason=message.reason)
@@ -298,7 +300,7 @@ def _check_outputs_agree(given: ReadInput) -> None:
             raise wrong(f"the call {shown!r} has two different outputs; send one", f"{said.at}/content/0/data/output")
 
 
-# --- what its answer needs -------------------------------------------------------------------------------------------
+# --- its response's form ---------------------------------------------------------------------------------------------
 
 
 async def _form(

@@ -42,11 +42,11 @@ class StoredResponses:
     async def stream(
         self, caller: Caller, response_id: str, *, after: int | None = None, heartbeat: bytes = b""
     ) -> EventStreamResponse:
-        """The frames of a response after the one with the number `after`; those of one under way as they come.
+        """The frames of a response after the frame with the number `after`; if the response is under way, as they come.
 
         Raises:
             NotFoundError: there is no such response; code `log_expired`: its frames are not kept any more.
-            InvalidRequestError: it has no frame of that number.
+            InvalidRequestError: the response has no frame of that number.
         """
         record = await self._runs.record(caller, response_id)
         make = await self._renderer(caller, record)

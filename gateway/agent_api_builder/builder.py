@@ -92,15 +92,15 @@ class MessageBuilder:
         return read_content(read(there.finish(content.type, value, _last_status(content))))
 
     def add_delta_content(self, new_content: Content | JsonObject) -> AnyContent:
-        """A piece of a content, a model or its JSON: its frame. Without an index it begins a new content; with one, a
-        piece with `delta` goes on with the content there, and one without replaces what the content says.
+        """Add a piece of a content, a model or its JSON, and give its frame. A piece without an index begins a new
+        content. With an index, a piece with `delta` continues the content there, and one without replaces its value.
 
         Raises:
-            ProtocolStateError: there is none, it has ended, or it is of another type.
+            ProtocolStateError: there is no content at its index, or it has ended or is of another type.
             ValueError: it is no content.
         """
         piece = read_content(new_content)
-        said_by(piece)  # what cannot be written must not begin a content
+        said_by(piece)  # a piece that JSON cannot write must not begin a content
         if piece.index is None or piece.index == len(self._message.contents):
             return self.create_content_builder(piece.type).add(piece)
         return self._content(piece.index).add(piece)
@@ -156,8 +156,8 @@ class ResponseBuilder:
     """One response: `created`, `in_progress`, its messages, then one of the methods that end it.
 
     A message may be built before the response is created, never after its end. The method that has ended the response
-    repeats its frame if it is called again. `members` of those methods are what else the last frame says: `usage`, ...
-    They raise ValueError for a member of a wrong kind, and then nothing has changed.
+    repeats its frame if it is called again. `members` of those methods are further members of the last frame: `usage`,
+    ... If a member is of a wrong kind, the methods raise ValueError, and nothing has changed.
     """
 
     def __init__(self, session_id: str | None = None, response_id: str | None = None) -> None:
@@ -290,7 +290,9 @@ _OWN: Final = frozenset({"sequence_number", "object", "status", "id", "created_a
 
 
 class _Whole:
-    """What a message says that is added as a whole. Raises ValueError: it cannot be written as JSON."""
+    """The contents and members of a message that is added as a whole. Raises ValueError: they cannot be written as
+    JSON.
+    """
 
     def __init__(self, message: Message) -> None:
         self._contents = [(content.type, said_by(content)) for content in message.content or ()]

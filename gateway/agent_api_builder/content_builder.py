@@ -66,8 +66,8 @@ class ContentBuilder:
         return self._go_on(RefusalContent(refusal=refusal or ""))
 
     def add_data_delta(self, delta: JsonObject) -> DataContent:
-        """Members are added. Those that are there already are joined: texts and arrays go on, numbers are added up,
-        objects are joined in the same way, and anything else is replaced.
+        """Add members to the data. A member that the data has already is joined with the new one: texts and arrays are
+        continued, numbers added up, objects joined in the same way, and other values replaced.
         """
         return self._go_on(DataContent(data=delta))
 

@@ -226,7 +226,7 @@ class Event(_Open):
 
 
 class Content(Event):
-    """A part of the message `msg_id`, at `index`. `delta`: it is a piece that goes on with what came before."""
+    """A part of the message `msg_id`, at `index`. `delta`: it is a piece that continues the earlier ones."""
 
     type: str
     object: str = "content"
@@ -296,10 +296,10 @@ _CONTENT: Final[TypeAdapter[AnyContent]] = TypeAdapter(AnyContent)
 
 
 def read_content(given: Content | JsonObject) -> AnyContent:
-    """A content of one of the seven types, which shares nothing with what is given: a model, or what one is as JSON.
+    """A content of one of the seven types, made from a model or from its JSON. It shares nothing with `given`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: `given` is no content.
     """
     return _CONTENT.validate_python(given.model_dump(warnings=False) if isinstance(given, Content) else given)
 
@@ -329,11 +329,11 @@ class Message(Event):
     def add_delta_content(self, new_content: Content | JsonObject) -> AnyContent:
         """Take in a piece, a model or its JSON, and give the frame that says so.
 
-        Without an index it begins a new content. With one, a piece with `delta` goes on with the content there, and
-        one without replaces what the content says.
+        A piece without an index begins a new content. With an index, a piece with `delta` continues the content there,
+        and one without replaces its value.
 
         Raises:
-            ValueError: there is no content at its index, or it is complete or of another type; or it is no content.
+            ValueError: the piece is no content, or the one at its index is missing, complete or of another type.
         """
         frame = read_content(new_content)
         contents = self._contents()
