@@ -118,7 +118,7 @@ class _Endpoints:
 
     @asynccontextmanager
     async def _container(self, caller: Caller, found: Registration) -> AsyncGenerator[None]:
-        """The memory container that the agent needs: it is there, or is made, and goes again if the block fails."""
+        """Check that the agent's memory container exists, or make it; delete the new one again if the block fails."""
         documents = self._environment.documents(caller)
         if found.container_id is None:
             if found.named_container_id is not None:

@@ -46,8 +46,8 @@ def agent_form(about: JsonObject) -> AgentForm:
 
 
 def form_record(form: AgentForm, of_model: JsonObject) -> JsonObject:
-    """The form as it is stored, see `agent_form`. `of_model` are those of the parameters that stood among the model's;
-    they stay when the agent's own are replaced.
+    """The form as it is stored, see `agent_form`. `of_model` are the parameters that were written in the model's block;
+    they stay when the agent's own parameters are replaced.
     """
     container: JsonObject = (
         {} if form.memory_container_id is None else {"memory_container_id": form.memory_container_id}
@@ -66,8 +66,8 @@ def form_record(form: AgentForm, of_model: JsonObject) -> JsonObject:
 
 
 def shown_memory(memory: JsonValue, container_id: str | None, *, public: bool) -> JsonValue:
-    """An agent's `memory` as it is kept to be searched and shown. Everybody finds a public agent, and nobody else is to
-    read the id of its owner's container there.
+    """An agent's `memory` as searches find and show it. Everybody finds a public agent, so the id of its owner's
+    container is left out there.
     """
     if not isinstance(memory, dict):
         return memory

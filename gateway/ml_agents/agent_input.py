@@ -25,10 +25,9 @@ _AG_UI_NAMES: Final = frozenset({"threadId", "runId", "thread_id", "run_id"})
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """An execution's body as it was read. `messages` are empty where an earlier interaction is answered (again).
+    """An execution's body as it was read. `messages` are empty if an earlier interaction is answered (again).
 
-    `minted` are the ids that were made here. `media` are those that a model is to be sent, each with its pointer in the
-    body.
+    `minted` are the ids that were made here. `media` are the media for the model, each with its pointer in the body.
     """
 
     messages: tuple[Message, ...]

@@ -7,8 +7,8 @@ Below: execution, usage. Above: the protocol of `_execute/stream`. Pure.
         {"name": "response", "dataAsMap": {"content": "tok", "is_last": false}}]}]}
 
 The contents are the words of the answer alone: reasoning, tools' arguments and results are not shown. The last chunk
-has no content, and what `_execute` says beside the answer: calls and questions that wait, why the run ended early (of a
-`conversational_v2` always why it ended). A failure is `data: {"error": "..."}` in its place.
+has no content, but the members that `_execute` has beside the answer: calls and questions that wait, why the run ended
+early (for a `conversational_v2` always why it ended). A failure is `data: {"error": "..."}` in place of the last chunk.
 """
 
 from __future__ import annotations

@@ -132,7 +132,9 @@ class ExecutionAnswer:
         return tensors
 
     def _response(self, messages: Sequence[Message], outcome: Outcome) -> JsonObject:
-        """The words; with what ml-commons has no place for, where there is such: media, pauses, an early end."""
+        """The answer's text and the outputs of tools. Media, pauses and an early end, which ml-commons has no members
+        for, are added if there are any.
+        """
         turn = _last_turn(messages)
         response: JsonObject = {
             "response": "".join(each.text for each in turn) or waits_for(outcome),
@@ -162,8 +164,8 @@ class ExecutionAnswer:
 
 
 def execution_failure(last: RunFinished | RunFailed, *, to_operator: bool = True) -> ExecutionFailedError | None:
-    """The error of a run that failed or was cancelled; None of another. What the provider of the caller's own model
-    said comes as it is. `to_operator`: the caller may see why another model failed.
+    """The error of a run that failed or was cancelled; None for another run. An error from the provider of the caller's
+    own model comes as it is. `to_operator`: the caller may see why another model failed.
     """
     if isinstance(last, RunFinished) or (remote := last.remote) is None:
         failure = failure_of(last, to_operator=to_operator, what="execution")

@@ -142,8 +142,8 @@ async def _container_id(
 
 
 def _options(execution: Execution, selected: tuple[str, ...] | None, *, owns_agent: bool) -> RunOptions:
-    """The options of the run. A request's system prompt takes the place of the agent's where the caller made the
-    agent; to that of somebody else it is added, as a client's words.
+    """The options of the run. If the caller made the agent, a request's system prompt replaces the agent's; if somebody
+    else did, it is added to the agent's, as a client's instructions.
     """
     parameters = execution.parameters
     return RunOptions(
@@ -180,7 +180,7 @@ async def _selected(agent: OpenAgent, execution: Execution) -> tuple[str, ...] |
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The messages of a run. `replaces`: they are the whole history, without the answer that is to be given again."""
+    """The messages of a run. `replaces`: they are the whole history, up to the question that is answered again."""
 
     messages: tuple[Message, ...]
     interaction_id: str
@@ -223,8 +223,8 @@ def _answered_again(stored: Sequence[Message], interaction_id: str, memory_id: s
 def _answered(
     stored: Sequence[Message], messages: tuple[Message, ...], parent_id: str, first: str, memory_id: str
 ) -> _Found:
-    """The interaction that waits for an answer; where it has one, the request's messages follow it. What it asks
-    already is not asked again.
+    """The messages of a run on the interaction `parent_id`. If the interaction has no answer yet, the run answers it,
+    and messages that only repeat its question are left out. If it has one, the messages begin the next interaction.
     """
     place = _place_of(stored, parent_id, memory_id, "parent_interaction_id")
     if all(message.role == "user" for message in stored[place:]):

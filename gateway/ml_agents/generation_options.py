@@ -65,7 +65,7 @@ def read_option(fields: Fields, name: str) -> JsonValue:
 
 
 def number_of(value: JsonValue) -> int | float | None:
-    """A number, or the one that a text is."""
+    """The number, also if it is written as a text; None: the value is no finite number."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -77,7 +77,9 @@ def number_of(value: JsonValue) -> int | float | None:
 
 
 def read_whole_number(fields: Fields, name: str, *, least: int) -> int | None:
-    """A whole number, or the one that a text is; None: there is none, or it is wrong, which is noted."""
+    """The whole number in a member, also if it is written as a text; None: there is none, or it is wrong, which is
+    noted.
+    """
     if (value := fields.value.get(name)) is None:
         return None
     number = number_of(value)

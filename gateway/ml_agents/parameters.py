@@ -69,7 +69,7 @@ class Parameters:
 
     @property
     def goes_on(self) -> bool:
-        """Whether an earlier interaction is to be answered, so that no input is needed."""
+        """Whether the run answers an earlier interaction, so that no input is needed."""
         return self.parent_id is not None or self.regenerate_id is not None
 
 

@@ -32,7 +32,7 @@ from gateway.ml_commons.answers import chosen_id, new_document_id
 
 AGENT_ID: Final = "agent id"
 
-# How ml-commons counts what a run may do, where nobody says, and what follows the last of it.
+# The iterations of a run for which the agent names no limit, and the step after the last one, as in ml-commons.
 _ITERATIONS: Final[Mapping[AgentKind, int]] = {"conversational": 10, "ag_ui": 10, "conversational_v2": 5}
 _AFTER_THE_LAST: Final[Mapping[AgentKind, str]] = {
     "conversational": "summarize",
@@ -47,11 +47,11 @@ _DESCRIBED: Final = ("description", "app_type")
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """An agent as it is to be stored.
+    """An agent in the form in which it is stored.
 
-    `container_id` is the id of the memory container that has to be made for it, `named_container_id` that of one that
-    has to be there; None: neither. `places` says where in the caller's body each pointer into the definition stands, if
-    it is another place. `unknown` are pointers to members that were skipped.
+    `container_id` is the id of a memory container to make for it, `named_container_id` the id of one that must exist;
+    None: there is none. `places` maps pointers into the definition to pointers into the caller's body, where the two
+    differ. `unknown` are pointers to members that were skipped.
     """
 
     name: str
@@ -183,7 +183,7 @@ def _change_words(
 def _change_parameters(
     members: AgentMembers, about: JsonObject, of_model: JsonObject, definition: JsonObject
 ) -> AgentParameters:
-    """Put the parameters as a change leaves them into the definition, in place of those of before."""
+    """Replace the definition's earlier parameters by those that result from a change, and give them."""
     form, before = agent_form(about), parameters_of_model(about)
     own: JsonObject = {name: text for name, text in form.parameters.items() if before.get(name) != text}
     if "parameters" in members.fields.value:

@@ -64,8 +64,8 @@ _V2_MEMORY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MemoryBlock:
-    """`made_id` is the id of the container that has to be made for it, `named_id` that of one which the body names.
-    None: neither.
+    """`made_id` is the id of a container to make for it, `named_id` the id of one that the body names; None: there is
+    none.
     """
 
     kind: MemoryKind
@@ -157,7 +157,9 @@ class AgentMembers:
             self.later(f"/{at}", f"{at} is not supported here yet; leave it out")
 
     def memory(self, kind: AgentKind, before: AgentForm | None = None, stored: JsonObject | None = None) -> MemoryBlock:
-        """The memory; without any, that of the type. `before` and `stored` are those of an agent that is changed."""
+        """The memory; if the body has none, the usual one of the agent's type. `before` and `stored` are the form and
+        the memory of an agent that is changed.
+        """
         fields = self.fields.inner("memory")
         given: JsonObject = {} if fields is None else fields.value
         value: JsonObject = {name: each for name, each in {**(stored or {}), **given}.items() if each is not None}

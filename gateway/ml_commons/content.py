@@ -75,7 +75,7 @@ _FORMATS: Mapping[str, str] = MappingProxyType(
 
 
 def wrong(message: str, pointer: str, right: str, *, code: str = INVALID_INPUT) -> InvalidRequestError:
-    """The error of one wrong field: `message` is ml-commons' own where it has one, `right` says what would be right."""
+    """The error of one wrong field: `message` is ml-commons' own where it has one, `right` describes right values."""
     return InvalidRequestError(message, code=code, problems=[FieldProblem(pointer, right)], status=400)
 
 

@@ -1,8 +1,8 @@
 """The settings `plugins.ml_commons.*`: their names, their defaults here, and the refusals of features that are off.
 Pure.
 
-Above: cluster_settings, which keeps what callers set. Features that ml-commons has off by default, and the gateway has,
-are on. Some settings are known and change nothing here, so that scripts that set them work.
+Above: cluster_settings, which keeps what callers set. Features that the gateway has are on, also if ml-commons has them
+off by default. Some settings are accepted and change nothing here, so that scripts that set them work.
 https://docs.opensearch.org/latest/ml-commons-plugin/cluster-settings/
 """
 
@@ -100,7 +100,7 @@ def read_setting(name: str, value: JsonValue) -> SettingValue:
     """A setting's value, which may be written as text, as OpenSearch's clients do. `name` is without the prefix.
 
     Raises:
-        InvalidRequestError: 400, it is none of the setting's.
+        InvalidRequestError: 400, the setting cannot have this value.
     """
     match DEFAULTS[name]:
         case bool():

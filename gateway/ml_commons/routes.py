@@ -108,7 +108,7 @@ def _limited(receive: Receive, most: int) -> Receive:
 
 
 def ml_response(request: Request, value: JsonValue, status: int = 200) -> Response:
-    """A JSON answer, or the parts of it that `?filter_path` names; indented where the request asks for `?pretty`."""
+    """A JSON response, or the parts of it that `?filter_path` names; indented if the request asks for `?pretty`."""
     if wanted := ",".join(request.query_params.getlist("filter_path")):
         value = filtered(value, wanted)
     return _response(request.query_params, value, status)

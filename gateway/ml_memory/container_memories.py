@@ -77,7 +77,7 @@ class ContainerMemories:
 
     @property
     def _consequences(self) -> OwnedDocuments:
-        """For what another write entails, which has been counted."""
+        """The documents for writes that follow from another write: only that one is counted."""
         return self.environment.documents(self.caller, counted=False)
 
     @property
@@ -85,12 +85,12 @@ class ContainerMemories:
         return Place(self.container.document_id, self.caller.owner, self.environment.now())
 
     async def create_session(self, body: JsonObject) -> tuple[str, bool]:
-        """Make a session, and its thread unless there is one; its id, and whether it is new: one that is there stays as
-        it is.
+        """Make a session, and its thread if there is none. Gives the session's id and whether it is new: an existing
+        one stays as it is.
 
         Raises:
-            ConflictError: it is a session of another container.
-            InvalidRequestError: the container has none.
+            ConflictError: the id names a session of another container.
+            InvalidRequestError: the container has no sessions.
         """
         if not keeps_sessions(self.container.body):
             raise InvalidRequestError("the memory container has no sessions: its disable_session is true", status=400)
@@ -175,7 +175,7 @@ class ContainerMemories:
         return version
 
     async def delete(self, memories: Memories, memory_id: str, *, counted: bool = True) -> int:
-        """Delete a document, and what belongs to it. Gives the version that it had."""
+        """Delete a document: a session with its thread, a message from its thread. Gives the version that it had."""
         found = await self.find(memories, memory_id)
         if counted:
             self.environment.count(self.caller)
@@ -207,7 +207,7 @@ class ContainerMemories:
         go once it is in its hit, so that no more of a long session is held than is shown.
 
         Raises:
-            InvalidRequestError: it is too much.
+            InvalidRequestError: the hits are too large.
         """
         named: dict[_Name, dict[str, Any]] = {}
         for hit in hits:
@@ -229,7 +229,7 @@ class ContainerMemories:
             hit["_source"] = shown_fields(wanted, shown_document(hit["_source"], None))
 
     async def delete_found(self, memories: Memories, query: JsonValue, *, counted: bool = True) -> int:
-        """Delete all that the query finds, null: all there are; how many. They are counted as one."""
+        """Delete the memories that the query finds, null: all. Gives their number. They are counted as one change."""
         found = await self._all_found(memories, query)
         if counted and found:
             self.environment.count(self.caller)
@@ -243,8 +243,8 @@ class ContainerMemories:
         return deleted
 
     async def leave(self) -> None:
-        """Let go of the sessions' threads: their messages are no working memory any more. For a container that is about
-        to be deleted; its sessions' ids stay taken as long as the threads are there (memory_access.is_session).
+        """Take the sessions' threads out of the container before it is deleted: their messages are no working memory
+        any more. The sessions' ids stay taken as long as the threads exist (memory_access.is_session).
         """
         sessions = MEMORIES["sessions"].kind
         for session_id in await self._all_found(MEMORIES["sessions"], None):
@@ -319,7 +319,7 @@ class ContainerMemories:
                     return
 
     def _hides(self, memories: Memories) -> bool:
-        """Whether there are none of this type: a session's thread has its messages, and nobody sees the session."""
+        """Whether the container shows no memories of this type: without sessions, threads still have the messages."""
         return memories.type == "sessions" and not keeps_sessions(self.container.body)
 
     def _inside(self, memories: Memories, body: JsonObject) -> JsonObject:
@@ -332,7 +332,9 @@ class ContainerMemories:
     async def _put_session(
         self, session_id: str, document: JsonObject, messages: Sequence[Message] = ()
     ) -> Sequence[Message] | None:
-        """Make a session of these messages, or a thread that is there a session; the messages, if the thread is new."""
+        """Make a session with these messages, or make an existing thread a session. Gives the messages; None: the
+        thread existed.
+        """
         summary, collection = document.get("summary"), self.container.document_id
         title = (
             " ".join(summary.split(maxsplit=_TITLE_CHARACTERS))[:_TITLE_CHARACTERS]

@@ -20,7 +20,7 @@ _LAST_SECOND: Final = 253_402_300_799  # of the year 9999: no later time can be 
 @dataclass(frozen=True, slots=True)
 class Note:
     """`begins`: the message begins an interaction, whatever precedes it. `is_answer`: a client gave it as the
-    answer. The times are Unix seconds: when it was said first, and when it was changed.
+    answer. The times are Unix seconds: when the interaction was made, and when it was changed.
     """
 
     begins: bool = False

@@ -26,10 +26,10 @@ _OF_MODEL: Final = "LLM"
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Messages of a thread that are one interaction, without instructions; none is empty.
+    """The messages of a thread that are one interaction, at least one, without instructions.
 
-    `runs` are those that worked on it, in order. `times` say when messages came, by id, as far as that is known, and
-    `began` when the thread did. All times are Unix seconds.
+    `runs` are the runs that worked on it, in order. `times` are the times at which messages came, by message id; some
+    may be missing. `began` is when the thread began. All times are Unix seconds.
     """
 
     messages: tuple[Message, ...]

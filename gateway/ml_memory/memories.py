@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 
 MEMORY_INDEX: Final = ".plugins-ml-memory-meta"
 MESSAGE_INDEX: Final = ".plugins-ml-memory-message"
-_NOTE: Final = "ml_commons"  # the member of a thread's metadata that has what is said of it beside its name
+_NOTE: Final = "ml_commons"  # the member of a thread's metadata with a memory's members beside its name
 _NOTED: Final = {"application_type": str, "additional_info": dict}
 _MOST_NAME: Final = 4096
 _USUAL_RESULTS: Final = 10
@@ -110,8 +110,8 @@ def memory_json(thread: ThreadSummary, user: str) -> JsonObject:
 
 
 def stretch_asked(query: Mapping[str, str], *, too_few: str, too_low: str | None = None) -> Stretch:
-    """The part that `max_results` and `next_token` ask for. `too_few` and `too_low` are what ml-commons says of wrong
-    ones; without `too_low` the search says it.
+    """The part that `max_results` and `next_token` ask for. `too_few` and `too_low` are ml-commons' messages for wrong
+    values of the two; without `too_low` the message is that of its search.
 
     Raises:
         InvalidRequestError: 400

@@ -1,7 +1,8 @@
 """Memory containers: reads the bodies that make and change one.
 
-Below: fields, retention. Above: the protocol, and whoever makes a container for an agent. A container keeps what
-ml-commons' configuration has. Models are missing here, and with them strategies: a container that names any is refused.
+Below: fields, retention. Above: the protocol, and whoever makes a container for an agent. A container keeps the members
+of ml-commons' configuration. Models, and strategies that need them, are missing here: a container that names any is
+refused.
 """
 
 from __future__ import annotations

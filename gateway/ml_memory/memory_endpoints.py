@@ -103,7 +103,7 @@ class _Endpoints:
             with memory_named(memory_id):
                 await self._environment.delete(caller, memory_id)
         except NotFoundError:
-            # ml-commons refuses what is not there only once there are memories
+            # ml-commons refuses an unknown memory only if the caller has others
             if (await self._environment.threads(caller, limit=1)).items:
                 raise
         return ml_response(request, {"success": True})

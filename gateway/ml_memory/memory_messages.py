@@ -286,7 +286,7 @@ def _sent_content(message: Message) -> list[JsonValue] | None:
     return content if isinstance(content, list) else None
 
 
-# --- what is said of a message
+# --- labels and times in a message's metadata
 
 
 def _said_of(message: Message) -> dict[str, Any]:
@@ -296,7 +296,9 @@ def _said_of(message: Message) -> dict[str, Any]:
 
 
 def _times_of(message: Message) -> JsonObject:
-    """When a changed message's document was made and last had other words, in milliseconds, where that is said."""
+    """The times that a changed message's metadata have, in milliseconds: when its document was made, and when its words
+    last changed.
+    """
     said: Any = (message.metadata or {}).get(_SAID)
     times = {name: said.get(name) for name in (_CREATED, _UPDATED)} if isinstance(said, dict) else {}
     return {name: time for name, time in times.items() if type(time) is int and time >= 0}

@@ -61,7 +61,7 @@ async def read_memory(environment: ProtocolEnvironment, caller: Caller, memory_i
         runs = (await environment.thread_runs(caller, memory_id, limit=WHOLE_THREAD)).items
         messages = (await environment.messages(caller, memory_id, limit=WHOLE_THREAD)).items
         came = await environment.message_times(caller, memory_id)
-    # what was added meanwhile has a time and is not among the messages
+    # a message that was added meanwhile has a time and is not among the messages
     times = {message.id: at for message, at in zip(messages, came, strict=False) if at is not None}
     # in a thread: it takes 30 ms for 10,000 messages
     turns = await asyncio.to_thread(turns_of, messages, runs, times, thread.created_at)

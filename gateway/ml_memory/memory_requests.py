@@ -66,8 +66,8 @@ def _no_inference(*, has_messages: bool) -> str:
 
 
 def types_to_delete(query: Mapping[str, str], body: JsonObject) -> Sequence[Memories]:
-    """Which memories are to be deleted with their container: `delete_all_memories`, or those in `delete_memories`. The
-    query wins over the body.
+    """The types of memories that are deleted with their container: all by `delete_all_memories`, or those in
+    `delete_memories`. The query wins over the body.
 
     Raises:
         InvalidRequestError: it names unknown types.

@@ -55,8 +55,8 @@ _FIELDS: Final[Mapping[str, Mapping[str, JsonObject]]] = {
         "updated_time": _TIME,
     },
 }
-_STORED_ONCE: Final[JsonObject] = {"_version": 1, "_seq_no": 1, "_primary_term": 1}  # what is made has no versions
-_ALL_FIELDS: Final = ("query_string", "multi_match", "*")  # what a search can have that names no field
+_STORED_ONCE: Final[JsonObject] = {"_version": 1, "_seq_no": 1, "_primary_term": 1}  # made documents have no versions
+_ALL_FIELDS: Final = ("query_string", "multi_match", "*")  # parts of a search by which it needs all fields
 
 
 def document_searches(environment: ProtocolEnvironment) -> DocumentSearches:
@@ -103,7 +103,7 @@ def search_documents(
 
 
 def _source(index: str, document: JsonObject) -> JsonObject:
-    """What the document shows of itself, without its id. ml-commons stores these members as null."""
+    """The document as a hit shows it, without its id. ml-commons stores members that are missing here as null."""
     if index == MEMORY_INDEX:
         return {name: value for name, value in document.items() if name != "memory_id"}
     nulls: JsonObject = {"parent_message_id": None, "trace_number": None}
@@ -133,7 +133,8 @@ def check_latest_suffice(body: JsonObject, oldest: float, now: float) -> None:
 
 
 def latest_wanted(body: JsonObject) -> int | None:
-    """Of how many memories, the one used last first, its hits are a part; None: it chooses or orders them otherwise.
+    """The number of memories, the one used last first, among which are all hits; None: the search chooses or orders
+    them in another way.
 
     Raises:
         InvalidRequestError: as `search_documents`.

@@ -1,6 +1,6 @@
 """ml-commons' REST API: the messages of conversation memory. Turns of threads are interactions, with their traces.
 
-Below: the protocols' environment; ml_commons. Clients read and change here what any protocol said.
+Below: the protocols' environment; ml_commons. Clients read and change messages of all protocols here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Traces that clients put to an interaction: documents that belong to the memory's thread.
 
-They are no messages: nothing of them was said in the conversation, and no model is shown them.
+They are no messages: they are no part of the conversation, and no model is shown them.
 Below: interaction_writes, documents. Above: the protocol of messages.
 """
 

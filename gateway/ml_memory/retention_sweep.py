@@ -1,7 +1,7 @@
-"""Applies the retention policies of containers: finds what is due, and deletes it.
+"""Applies the retention policies of containers: finds the memories that are due, and deletes them.
 
-Below: retention, container_memories. Above: the protocol, which sweeps now and then, and when it is asked to. What is
-pinned stays, and counts nothing.
+Below: retention, container_memories. Above: the protocol, which sweeps now and then, and when a client asks for it.
+Pinned memories stay, and are not counted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def sweep(environment: ProtocolEnvironment) -> None:
 
 
 async def sweep_of(environment: ProtocolEnvironment, caller: Caller, *, dry: bool) -> list[JsonValue]:
-    """Apply the policies of the caller's containers; what came of each. `dry`: only say what would."""
+    """Apply the policies of the caller's containers. Gives the result of each. `dry`: delete nothing, only count."""
     return [
         policy_result(container, await apply_policy(ContainerMemories(environment, caller, container), dry=dry))
         async for container in _with_policy(environment, caller)
@@ -62,8 +62,8 @@ async def sweep_of(environment: ProtocolEnvironment, caller: Caller, *, dry: boo
 async def apply_policy(
     memories: ContainerMemories, *, dry: bool = False, window: int = MAX_RESULT_WINDOW
 ) -> dict[str, int]:
-    """Delete what is due by the container's policy; how many there were of each type that it names. `window`: how many
-    are looked at together.
+    """Delete the memories that are due by the container's policy. Gives their number by the types that the policy
+    names. `dry`: delete nothing, only count. `window`: how many memories are looked at together.
     """
     counts: dict[str, int] = {}
     policy: Any = retention_policy(memories.container.body)
@@ -77,7 +77,7 @@ async def apply_policy(
 
 
 def policy_result(container: Document, counts: dict[str, int]) -> JsonObject:
-    """What came of a container's policy, as answers have it."""
+    """The result of a container's policy, as responses have it."""
     return {"memory_container_id": container.document_id, "memories": {**counts}}
 
 
@@ -100,7 +100,7 @@ async def _delete(memories: ContainerMemories, kind: Memories, due: list[str]) -
 
 
 async def _due(memories: ContainerMemories, kind: Memories, limits: dict[str, int], window: int) -> list[str]:
-    """The ids of those that are due, the oldest first; of very many the first ones."""
+    """The ids of the memories that are due, the oldest first; of very many only the first ones."""
     rows, total = await _oldest(memories, kind, window)
     # beyond it, others that are not in the window may be older
     latest = rows[-1][0] if len(rows) < total else None
