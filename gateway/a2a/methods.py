@@ -22,8 +22,7 @@ from gateway.a2a.stored_tasks import StoredTask, StoredTasks
 from gateway.a2a.task_list import TaskList
 from gateway.errors import ConflictError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
-from gateway.protocol import ProtocolEnvironment
-from gateway.runs.viewer import Viewer
+from gateway.protocol import ProtocolEnvironment, Viewer
 from gateway.sse import EventStreamResponse
 
 Answer: TypeAlias = JsonValue | EventStreamResponse

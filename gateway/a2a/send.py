@@ -20,10 +20,9 @@ from gateway.access.callers import Caller
 from gateway.errors import GatewayError
 from gateway.events import Event, RunFailed, RunFinished
 from gateway.messages import JsonObject
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import Batch, ProtocolEnvironment, Viewer
 from gateway.protocol.renderer import rendered_body
 from gateway.protocol.requests import end_with_client
-from gateway.runs.viewer import Batch, Viewer
 from gateway.sse import CutOffError, EventStreamResponse, FrameSource, RunFrames
 from gateway.store import RunRecord
 

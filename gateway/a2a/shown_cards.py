@@ -15,10 +15,9 @@ from gateway.a2a.errors import unsupported
 from gateway.a2a.routes import OLD_WELL_KNOWN, WELL_KNOWN, Asked
 from gateway.a2a.settings import A2ASettings, AgentA2ASettings, CardSettings
 from gateway.access.callers import LOCAL_CALLER, Caller
-from gateway.agents.open_agent import OpenAgent
 from gateway.errors import NotFoundError
 from gateway.messages import JsonObject, ToolSpec
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import OpenAgent, ProtocolEnvironment
 
 CARD_PATHS: Final = (
     WELL_KNOWN,

@@ -36,10 +36,9 @@ from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.events import Interrupt
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolResult
 from gateway.options.run_options import RunOptions
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import ProtocolEnvironment, Viewer
 from gateway.protocol.begin import DIGEST, Plan, Plans, begin_planned, body_digest
 from gateway.protocol.requests import request_id_of
-from gateway.runs.viewer import Viewer
 from gateway.store import RunRecord
 
 _NAMES: Final = InputNames(run_id="messageId", answers="message/parts")

@@ -23,9 +23,8 @@ from gateway.agent import WITHDRAWS
 from gateway.events import Completed, Event, Interrupt, Interrupted, Outcome, RunFailed, RunFinished
 from gateway.frozen import replace
 from gateway.messages import JsonObject, JsonValue, Message, TextBlock, answered_calls
-from gateway.protocol import ProtocolEnvironment
-from gateway.runs.run_events import events_of
-from gateway.runs.viewer import Viewer
+from gateway.protocol import ProtocolEnvironment, Viewer
+from gateway.protocol.run_events import events_of
 from gateway.store import RunRecord, RunStatus
 
 _PAGE: Final = 50

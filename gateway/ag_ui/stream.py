@@ -8,8 +8,7 @@ from __future__ import annotations
 from gateway.access.callers import Caller
 from gateway.ag_ui.events import Renderer
 from gateway.ag_ui.peer import PeerProfile
-from gateway.protocol import ProtocolEnvironment
-from gateway.runs.viewer import Viewer
+from gateway.protocol import ProtocolEnvironment, Viewer
 from gateway.sse import EventStreamResponse, RunFrames
 
 

@@ -33,7 +33,6 @@ from gateway.agent_api.output import ORIGIN, ResponseForm, form_of
 from gateway.agent_api.recognition import recognise
 from gateway.agent_api.request import ProcessRequest, read_request
 from gateway.agent_api.settings import AgentApiSettings
-from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, GatewayError, NotFoundError
 from gateway.events import Interrupt, approval_id
 from gateway.history.recognition import common_beginning
@@ -48,11 +47,10 @@ from gateway.messages import (
     new_message_id,
 )
 from gateway.options.run_options import RunOptions
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import OpenAgent, ProtocolEnvironment, Viewer
 from gateway.protocol.begin import Plan, Plans, RepeatWords, RunName, RunRequest, begin, body_digest
 from gateway.protocol.earlier_calls import EarlierCall
 from gateway.protocol.input_cache import InputCache, KnownInput
-from gateway.runs.viewer import Viewer
 
 logger = logging.getLogger(__name__)
 

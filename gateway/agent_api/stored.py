@@ -17,7 +17,7 @@ from gateway.messages import JsonObject, Message, answered_calls, unanswered_cal
 from gateway.protocol import ProtocolEnvironment
 from gateway.protocol.begun_runs import BegunRuns, MakeRenderer, RunWords
 from gateway.protocol.earlier_calls import EarlierCall
-from gateway.runs.run_events import events_of
+from gateway.protocol.run_events import events_of
 from gateway.sse import EventStreamResponse
 from gateway.store import RunRecord
 

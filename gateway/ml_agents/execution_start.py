@@ -13,7 +13,6 @@ from typing import Final
 
 from gateway.access.callers import Caller
 from gateway.agent import AgentInput, InputNames, InputOrigin, InputTerms, InputThread, SentMessages
-from gateway.agents.open_agent import OpenAgent
 from gateway.errors import NotFoundError
 from gateway.messages import JsonValue, Message, new_id
 from gateway.ml_agents.agent_form import AgentForm, agent_form
@@ -26,9 +25,8 @@ from gateway.ml_commons.content import wrong
 from gateway.ml_commons.feature_settings import STANDARDIZED_INPUT
 from gateway.ml_memory.memory_access import container_of, is_session
 from gateway.options.run_options import RequestedLimits, RunOptions
-from gateway.protocol import WHOLE_THREAD, ProtocolEnvironment
+from gateway.protocol import WHOLE_THREAD, OpenAgent, ProtocolEnvironment, Viewer
 from gateway.protocol.begin import Plan, Plans, RunRequest, begin
-from gateway.runs.viewer import Viewer
 
 logger = logging.getLogger(__name__)
 

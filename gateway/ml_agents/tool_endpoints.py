@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from gateway.agents.caller_tools import ToolDescription
 from gateway.errors import FieldProblem, GatewayError, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue, TextBlock
 from gateway.ml_commons.routes import (
@@ -26,7 +25,7 @@ from gateway.ml_commons.routes import (
 )
 from gateway.openapi.data import api_data
 from gateway.problems import problem_of
-from gateway.protocol import ProtocolEnvironment, WireProtocol, caller_of, path_id, request_id_of
+from gateway.protocol import ProtocolEnvironment, ToolDescription, WireProtocol, caller_of, path_id, request_id_of
 
 
 class _Endpoints:

@@ -21,7 +21,6 @@ from gateway.agent import (
     InterruptAnswer,
     SentMessages,
 )
-from gateway.agents.open_agent import OpenAgent
 from gateway.events import approval_id
 from gateway.openai_api.chat_history import common_beginning
 from gateway.openai_api.chat_renderer import ChatForm, form_of
@@ -41,13 +40,12 @@ from gateway.openai_api.responses_references import StoredItems, call_asked, wai
 from gateway.openai_api.responses_resource import CHAT_ORIGIN
 from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, header_text, left_out_headers
 from gateway.openai_api.settings import ChatSettings
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import OpenAgent, ProtocolEnvironment, Viewer
 from gateway.protocol.answers import THREAD_HEADER, run_headers
 from gateway.protocol.begin import Plan, Plans, RunName, RunRequest, begin, body_digest
 from gateway.protocol.earlier_calls import EarlierCall
 from gateway.protocol.input_cache import InputCache, KnownInput
 from gateway.protocol.requests import expect_object
-from gateway.runs.viewer import Viewer
 
 _NAMES: Final = InputNames(run_id="Idempotency-Key", instructions="messages")
 _NOTED_THREAD: Final = re.compile(rb'"thread_id": ?"([^"\\]{1,256})"')

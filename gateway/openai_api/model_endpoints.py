@@ -15,13 +15,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.access.callers import Caller
-from gateway.agents.stored import StoredAgent
 from gateway.messages import JsonObject
 from gateway.openai_api.errors import unknown_model
 from gateway.openai_api.routes import PATHS_WITHOUT_PREFIX, PREFIXES, openai_error_form, openai_routes
 from gateway.openai_api.settings import CHAT_SECTION, RESPONSES_SECTION
 from gateway.openapi.data import api_data
-from gateway.protocol import Endpoint, ProtocolEnvironment, WireProtocol, caller_of, path_id
+from gateway.protocol import Endpoint, ProtocolEnvironment, StoredAgent, WireProtocol, caller_of, path_id
 from gateway.protocol.answers import json_response
 
 _PAGE: Final = 500

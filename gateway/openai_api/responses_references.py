@@ -35,7 +35,7 @@ from gateway.openai_api.responses_items import ApprovalItem, InputItem, Referenc
 from gateway.openai_api.thread_items import noted_ids
 from gateway.protocol import ProtocolEnvironment
 from gateway.protocol.earlier_calls import EarlierCall
-from gateway.runs.run_events import blocks_in_order
+from gateway.protocol.run_events import blocks_in_order
 
 _KINDS: Final[Mapping[type[ContentBlock], Sequence[str]]] = {
     TextBlock: ("msg",),

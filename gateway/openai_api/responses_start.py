@@ -25,7 +25,6 @@ from gateway.agent import (
     InterruptAnswer,
     SentMessages,
 )
-from gateway.agents.open_agent import OpenAgent
 from gateway.errors import GatewayError, InvalidRequestError
 from gateway.events import approval_id
 from gateway.history.model_view import open_calls
@@ -51,13 +50,12 @@ from gateway.openai_api.responses_request import ResponsesRequest, read_request
 from gateway.openai_api.responses_resource import ORIGIN, Approvals, ResponseForm, form_of
 from gateway.openai_api.routes import KEY_HEADER, REPEAT_WORDS, left_out_headers
 from gateway.openai_api.settings import ResponsesSettings
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import OpenAgent, ProtocolEnvironment, Viewer
 from gateway.protocol.answers import run_headers
 from gateway.protocol.begin import Plan, Plans, RunName, RunRequest, begin, body_digest
 from gateway.protocol.earlier_calls import EarlierCall
 from gateway.protocol.input_cache import InputCache, KnownInput
 from gateway.protocol.requests import expect_object
-from gateway.runs.viewer import Viewer
 
 logger = logging.getLogger(__name__)
 

@@ -23,12 +23,12 @@ from gateway.events import RunFailed
 from gateway.messages import JsonObject
 from gateway.openai_api.errors import NO_RETRY, openai_error, retry_headers, status_of
 from gateway.problems import Problem, problem_of, shown_path
+from gateway.protocol import Viewer
 from gateway.protocol.answers import json_response
 from gateway.protocol.begin import RepeatWords
 from gateway.protocol.renderer import Renderer, rendered_body, rendered_stream_once_shown
 from gateway.protocol.requests import end_with_client, expect_object, read_json
 from gateway.protocol.routes import allowed_methods
-from gateway.runs.viewer import Viewer
 from gateway.sse import OpenStreams
 
 logger = logging.getLogger(__name__)

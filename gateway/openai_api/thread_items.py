@@ -1,6 +1,6 @@
 """A thread's messages as items.
 
-Below: responses_renderer, runs.run_events, media_out. Above: conversations, responses_stored. Pure.
+Below: responses_renderer, protocol.run_events, media_out. Above: conversations, responses_stored. Pure.
 
 What a run added are the items of its response, with their ids. They are counted anew each time, so where one is
 deleted, the messages of the others note the ids of theirs. Any other message's item has the message's id, and a call of
@@ -41,7 +41,7 @@ from gateway.openai_api.media_out import address_of, markdown_of
 from gateway.openai_api.response_view import ResponseView
 from gateway.openai_api.responses_renderer import ResponsesRenderer
 from gateway.protocol.earlier_calls import EarlierCall
-from gateway.runs.run_events import events_of
+from gateway.protocol.run_events import events_of
 from gateway.store import RunRecord
 from gateway.tool_output import encodable
 

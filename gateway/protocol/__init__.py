@@ -12,6 +12,7 @@ begun_runs.py      a run that has begun, by its id
 earlier_calls.py   the calls that an earlier run left open for a person
 input_cache.py     caches a conversation's last request, as it was read and recognised
 renderer.py        the contract of renderers; a run as a stream, or as one body
+run_events.py      a run's events, made from its messages once its log is gone
 protocol_settings.py   a protocol's settings, as they hold for each caller
 
 What the routes of all protocols share:
@@ -29,9 +30,15 @@ paths.py           paths with ids in which a slash is part of the id
 closed_protocols.py   refuses keys the protocols that are turned off for them
 time_sharing.py    shares the loop's time between long pieces of work
 
+It also gives the types of lower floors that the code of protocols names: Viewer and Batch (gateway.runs.viewer),
+OpenAgent, StoredAgent and ToolDescription (gateway.agents).
+
 Below: the runner, access, problems, errors. Above: the rooms of protocols.
 """
 
+from gateway.agents.caller_tools import ToolDescription
+from gateway.agents.open_agent import OpenAgent
+from gateway.agents.stored import StoredAgent
 from gateway.protocol.answers import json_response, time_text
 from gateway.protocol.environment import ProtocolEnvironment
 from gateway.protocol.renderer import rendered_body, rendered_stream
@@ -39,11 +46,17 @@ from gateway.protocol.requests import caller_of, page_asked, path_id, read_body,
 from gateway.protocol.routes import Endpoint, VisitorRoute
 from gateway.protocol.thread_access import WHOLE_THREAD
 from gateway.protocol.wire_protocol import WireProtocol
+from gateway.runs.viewer import Batch, Viewer
 
 __all__ = [
     "WHOLE_THREAD",
+    "Batch",
     "Endpoint",
+    "OpenAgent",
     "ProtocolEnvironment",
+    "StoredAgent",
+    "ToolDescription",
+    "Viewer",
     "VisitorRoute",
     "WireProtocol",
     "caller_of",

@@ -16,12 +16,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from gateway.access.callers import Caller
-from gateway.agents.stored import StoredAgent
 from gateway.errors import FieldProblem, InvalidRequestError
 from gateway.messages import JsonObject, JsonValue, json_kind
 from gateway.openapi.data import api_data
 from gateway.protocol import (
     ProtocolEnvironment,
+    StoredAgent,
     VisitorRoute,
     WireProtocol,
     caller_of,

@@ -21,7 +21,6 @@ ids.py           finds the stored run for a client's run id
 endings.py       the records that a run's begin and end store
 recovery.py      ends or continues the unfinished runs of an earlier process
 replay.py        shows a finished run from its log
-run_events.py    a run's events, made from its messages once its log is gone
 removal.py       deletes threads, here and at their providers
 counts.py        counts a finished run in the metrics
 run_trace.py     the span of a run

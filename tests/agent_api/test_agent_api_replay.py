@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.agent_api.renderer import ResponseRenderer
-from gateway.runs.run_events import events_of
+from gateway.protocol.run_events import events_of
 from gateway.runs.viewer import Viewer
 from tests.agent_api_frames import checked, read_frame, rendered, renderer_of
 from tests.replayed_runs import PICK, SCRIPTS, acting, attached, frames_seen

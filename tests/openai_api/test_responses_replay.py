@@ -12,7 +12,7 @@ from gateway.openai_api.ids import place_of
 from gateway.openai_api.responses_references import numbered
 from gateway.openai_api.responses_renderer import ResponsesRenderer
 from gateway.openai_api.responses_resource import ResponseForm
-from gateway.runs.run_events import events_of
+from gateway.protocol.run_events import events_of
 from gateway.runs.viewer import Viewer
 from tests.replayed_runs import PICK, SCRIPTS, acting, attached, frames_seen
 from tests.responses_frames import Frame, checked, fold, read_by_the_sdk, read_frame, rendered

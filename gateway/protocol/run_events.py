@@ -1,7 +1,7 @@
 """Makes a run's events from its messages, for renderers of runs whose log is gone.
 
-Below: endings. Above: the rooms of protocols. Pure. Events that only a log has are missing: steps, state, which MCP
-server had a tool, that a response was cut off at a limit.
+Below: runs.endings. Above: the rooms of protocols. Pure. Events that only a log has are missing: steps, state, which
+MCP server had a tool, that a response was cut off at a limit.
 """
 
 from __future__ import annotations
