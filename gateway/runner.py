@@ -234,7 +234,15 @@ class Runner:
         """The messages and the last run of a thread's current version. Raises NotFoundError for an unknown thread."""
         if (thread := await self.store.load_thread(owner, thread_id)) is None:
             raise no_thread(thread_id)
-        return ThreadHead(thread.messages, thread.last_run_id, self._answerable(thread.interrupts))
+        return self._head(thread)
+
+    async def run_and_head(self, owner: str, run_id: str) -> tuple[RunRecord, ThreadHead | None]:
+        """A run's record and its thread, in one read; None: the run has not begun it yet. Raises NotFoundError."""
+        record, thread = await self._ids.newest_and_thread(owner, run_id)
+        return record, None if thread is None else self._head(thread)
+
+    def _head(self, thread: Thread) -> ThreadHead:
+        return ThreadHead(thread, self._answerable(thread.interrupts))
 
     async def delete_run(self, owner: str, run_id: str) -> None:
         """Delete a run's record and its log; its messages stay on the thread.
@@ -467,17 +475,14 @@ class Runner:
         logs = await self.store.read_logs(owner, ids, limit=_SHORT_LOG, max_bytes=_LOGS_BYTES)
         return {run_id: [row.event for row in rows] for run_id, rows in logs.items()}
 
-    async def interrupts(self, owner: str, thread_id: str, *, agent_id: str | None = None) -> list[Interrupt]:
-        """The thread's interrupts that can still be answered; with `agent_id`, only those of that agent. Empty for an
-        unknown thread.
-        """
+    async def interrupts(self, owner: str, thread_id: str) -> list[Interrupt]:
+        """The thread's interrupts that can still be answered. Empty for an unknown thread."""
         there = await self.store.list_interrupts(owner, thread_id) or ()
-        return self._answerable(item for item in there if agent_id is None or item.is_asked_by(agent_id))
+        return [each.interrupt for each in self._answerable(there)]
 
-    def _answerable(self, items: Iterable[OpenInterrupt]) -> list[Interrupt]:
+    def _answerable(self, items: Iterable[OpenInterrupt]) -> list[OpenInterrupt]:
         now = self.clock.now()
-        there = [item.interrupt for item in items]
-        return [each for each in there if each.expires_at is None or each.expires_at > now]
+        return [each for each in items if each.interrupt.expires_at is None or each.interrupt.expires_at > now]
 
     async def delete_thread(self, owner: str, thread_id: str) -> None:
         """Delete a thread and its runs; a running one is cancelled first. Raises NotFoundError for an unknown

@@ -35,7 +35,7 @@ from gateway.runs.viewer import Viewer
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.tables import KeptThread
-from gateway.store import DueDeletion, Fork, RunRecord, Store, StoreEnvironment, Thread, ThreadDocuments
+from gateway.store import DueDeletion, Fork, RunRecord, RunsAndThread, Store, StoreEnvironment, Thread, ThreadDocuments
 from gateway.tool import SingleTool, Tool, Toolbox
 from tests.agent_inputs import agent_input
 from tests.movable_clock import MovableClock
@@ -89,9 +89,9 @@ class GatedStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
+    async def load_start(self, owner: str, client_id: str, thread_id: str | None = None) -> RunsAndThread:
         await self._pass("load_start")
-        return await self._store.load_start(owner, run_id, thread_id)
+        return await self._store.load_start(owner, client_id, thread_id)
 
     async def version_states(self, owner: str, thread_id: str) -> Mapping[int, Mapping[str, ModelState]]:
         states = await self._store.version_states(owner, thread_id)

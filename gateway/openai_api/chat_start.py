@@ -21,6 +21,7 @@ from gateway.agent import (
     InterruptAnswer,
     SentMessages,
 )
+from gateway.errors import NotFoundError
 from gateway.events import approval_id
 from gateway.openai_api.chat_history import common_beginning
 from gateway.openai_api.chat_renderer import ChatForm, form_of
@@ -164,9 +165,12 @@ class _Asked:
 async def _asked(environment: ProtocolEnvironment, caller: Caller, request: ChatRequest, thread_id: str) -> _Asked:
     approved, ids = decision_of(request.messages[-1]), _asked_last(request)
     stored = StoredItems(environment, caller)
-    if not (interrupts := await environment.interrupts(caller, thread_id)):
+    try:
+        head = await environment.thread_head(caller, thread_id)
+    except NotFoundError:
         return await _late(approved, ids, stored)
-    head = await environment.thread_head(caller, thread_id)
+    if not (interrupts := head.interrupts):
+        return await _late(approved, ids, stored)
     earlier = await waiting_calls(interrupts, head.messages, stored)
     if approved is None or not ids:
         return _Asked(earlier)
@@ -174,7 +178,7 @@ async def _asked(environment: ProtocolEnvironment, caller: Caller, request: Chat
     by_last = head.last_run_id is not None and any(_run_of(each) == head.last_run_id for each in ids)
     named = {call.call_id for call in earlier if call.approval_request_id in ids}
     asked = [each for each in interrupts if by_last or each.call_id in named]
-    own = await environment.interrupts(caller, thread_id, agent_id=request.model)
+    own = head.interrupts_of(request.model)
     asked = [each for each in asked if each in own] or asked  # another agent's are refused by name
     return _Asked(earlier, tuple(InterruptAnswer(each.id, "resolved", approved=approved) for each in asked))
 

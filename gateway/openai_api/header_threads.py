@@ -122,12 +122,12 @@ async def _taken_over(
     does not. While somebody is asked there, the thread goes on itself: a question cannot be taken to another.
     """
     try:
-        stored = (await environment.thread_head(caller, last.thread_id)).messages
+        head = await environment.thread_head(caller, last.thread_id)
     except NotFoundError:
         return None
-    known = stored[: beginning(stored, messages)[0]]
+    known = head.messages[: beginning(head.messages, messages)[0]]
     if last.end is None or not any(message.role == "assistant" for message in known):
         return None
-    if await environment.interrupts(caller, last.thread_id):
+    if head.open:
         return ThreadPlace(last.thread_id, short_lived=True)
     return ThreadPlace(named, begins_from=replace(last.end, length=len(known), last_message_id=known[-1].id))

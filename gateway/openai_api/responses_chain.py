@@ -22,8 +22,8 @@ from gateway.openai_api.ids import place_of
 from gateway.openai_api.questions import asked_ids
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
 from gateway.openai_api.responses_request import ResponsesRequest
-from gateway.protocol import ProtocolEnvironment
-from gateway.store import RunRecord, ThreadSummary
+from gateway.protocol import ProtocolEnvironment, ThreadHead
+from gateway.store import RunRecord
 
 _MOST_TRIED: Final = 3  # runs of which a client replays items; usually the last one is there
 
@@ -32,11 +32,11 @@ _MOST_TRIED: Final = 3  # runs of which a client replays items; usually the last
 class Chain:
     """What a request goes on with. `messages` are all that were said before it.
 
-    `record` is the run behind which it goes on, None: the thread as it is. `is_last`: no run of the thread came behind
-    it. `replays`: the request's items are the whole history.
+    `head` is its thread. `record` is the run behind which it goes on, None: the thread as it is. `is_last`: no run of
+    the thread came behind it. `replays`: the request's items are the whole history.
     """
 
-    thread: ThreadSummary
+    head: ThreadHead
     messages: Sequence[Message]
     interrupts: Sequence[Interrupt] = ()
     record: RunRecord | None = None
@@ -53,7 +53,7 @@ class Chain:
 
     @property
     def is_short_lived(self) -> bool:
-        return self.thread.expires_at is not None
+        return self.head.is_short_lived
 
 
 async def find_chain(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Chain | None:
@@ -71,10 +71,10 @@ async def find_chain(environment: ProtocolEnvironment, caller: Caller, request: 
         return await _of_conversation(environment, caller, request.conversation)
     for run_id in islice(_own_runs(request.items), _MOST_TRIED):
         try:
-            record = await environment.run(caller, run_id)
-            if record.status.ended and record.thread_length is not None:
+            record, head = await environment.run_and_head(caller, run_id)
+            if head is not None and record.status.ended and record.thread_length is not None:
                 replays = run_id in _own_runs(request.items, answers=False)
-                return await _behind(environment, caller, record, request, replays=replays)
+                return await _behind(environment, caller, record, head, request, replays=replays)
         except NotFoundError:
             continue
     return None
@@ -83,13 +83,10 @@ async def find_chain(environment: ProtocolEnvironment, caller: Caller, request: 
 async def _behind_response(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Chain:
     response_id = request.previous_response_id or ""
     try:
-        record = await environment.run(caller, response_id)
-        if (
-            (record.request or {}).get("store") is not False
-            and record.status.ended
-            and record.thread_length is not None
-        ):
-            return await _behind(environment, caller, record, request)
+        record, head = await environment.run_and_head(caller, response_id)
+        is_stored = (record.request or {}).get("store") is not False and record.thread_length is not None
+        if is_stored and record.status.ended and head is not None:
+            return await _behind(environment, caller, record, head, request)
     except NotFoundError:
         raise _no_response(response_id) from None
     if record.status.ended:
@@ -113,27 +110,25 @@ async def _behind(
     environment: ProtocolEnvironment,
     caller: Caller,
     record: RunRecord,
+    head: ThreadHead,
     request: ResponsesRequest,
     *,
     replays: bool = False,
 ) -> Chain:
     """Behind a run that has ended, or where its thread is now: a question that is still open is answered there.
 
-    Raises NotFoundError if its thread, or that version of it, is gone.
+    Raises NotFoundError if that version of its thread is gone.
     """
-    thread = await environment.thread(caller, record.thread_id)
-    head = await environment.thread_head(caller, record.thread_id)
     is_last = head.last_run_id == record.run_id
-    if is_last and head.messages and head.messages[-1].id == record.last_message_id:
-        messages = head.messages
-    else:
+    messages = None if record.end is None else head.up_to(record.end)
+    if messages is None:
         said = await environment.run_messages(caller, record.client_id)
         messages = (*said.before, *said.given, *said.produced)
     answers = any(isinstance(item, ApprovalItem) for item in request.items) or bool(asked_last(request.items))
     interrupts = head.interrupts if is_last or answers else ()
     if not is_last and _asks(interrupts, messages):
-        return Chain(thread, head.messages, interrupts, replays=replays)
-    return Chain(thread, messages, interrupts if is_last else (), record, is_last=is_last, replays=replays)
+        return Chain(head, head.messages, interrupts, replays=replays)
+    return Chain(head, messages, interrupts if is_last else (), record, is_last=is_last, replays=replays)
 
 
 def _asks(interrupts: Sequence[Interrupt], messages: Sequence[Message]) -> bool:
@@ -144,13 +139,12 @@ def _asks(interrupts: Sequence[Interrupt], messages: Sequence[Message]) -> bool:
 
 async def _of_conversation(environment: ProtocolEnvironment, caller: Caller, thread_id: str) -> Chain:
     try:
-        thread = await environment.thread(caller, thread_id)
         head = await environment.thread_head(caller, thread_id)
     except NotFoundError:
         message = f"Conversation with id '{thread_id[:256]}' not found."
         problems = wrong(message, "/conversation").problems
         raise NotFoundError(message, code="conversation_not_found", problems=problems) from None
-    return Chain(thread, head.messages, head.interrupts)
+    return Chain(head, head.messages, head.interrupts)
 
 
 async def whole_thread(environment: ProtocolEnvironment, caller: Caller, thread_id: str) -> Chain | None:

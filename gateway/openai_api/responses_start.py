@@ -139,7 +139,7 @@ def _plans(plan: _Plan) -> Plans[ResponseForm]:
     chain, said = plan.chain, plan.said
     ways: list[Plan[ResponseForm]] = []
     if chain is not None:
-        there = replace(plan, form=replace(plan.form, thread_id=chain.thread.thread_id))
+        there = replace(plan, form=replace(plan.form, thread_id=chain.head.thread.thread_id))
         tries = [there] if said.again is None else [there, replace(there, said=said.again)]
         ways += (each.on_thread(chain, only_again=True) for each in tries if each.may_come_again)
         if said.late is None and _goes_on(chain, plan.place, plan.request, said.answers):
@@ -214,7 +214,7 @@ async def _said(
     answers, late = await answers_of(items, chain, stored)
     waiting = () if chain is None else await waiting_calls(chain.interrupts, chain.messages, stored)
     if by_word and not answers and chain is not None and chain.interrupts:
-        own = await environment.interrupts(caller, chain.thread.thread_id, agent_id=request.model)
+        own = chain.head.interrupts_of(request.model)
         items, answers = answers_by_word(items, request.items, chain, waiting, own)
     try:
         check_outputs(await _pending(agent, chain), items, chain)

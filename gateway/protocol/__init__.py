@@ -30,7 +30,7 @@ paths.py           paths with ids in which a slash is part of the id
 closed_protocols.py   refuses keys the protocols that are turned off for them
 time_sharing.py    shares the loop's time between long pieces of work
 
-It also gives the types of lower floors that the code of protocols names: Viewer and Batch (gateway.runs.viewer),
+It also gives the types of lower floors that the code of protocols names: Viewer, Batch and ThreadHead (gateway.runs),
 OpenAgent, StoredAgent and ToolDescription (gateway.agents).
 
 Below: the runner, access, problems, errors. Above: the rooms of protocols.
@@ -46,6 +46,7 @@ from gateway.protocol.requests import caller_of, page_asked, path_id, read_body,
 from gateway.protocol.routes import Endpoint, VisitorRoute
 from gateway.protocol.thread_access import WHOLE_THREAD
 from gateway.protocol.wire_protocol import WireProtocol
+from gateway.runs.thread_points import ThreadHead
 from gateway.runs.viewer import Batch, Viewer
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "OpenAgent",
     "ProtocolEnvironment",
     "StoredAgent",
+    "ThreadHead",
     "ToolDescription",
     "Viewer",
     "VisitorRoute",

@@ -168,6 +168,10 @@ class RunAccess(AgentAccess):
         """Where a thread's current version stands. Raises NotFoundError for an unknown thread."""
         return await self._runner.thread_head(caller.owner, thread_id)
 
+    async def run_and_head(self, caller: Caller, run_id: str) -> tuple[RunRecord, ThreadHead | None]:
+        """A run's record and its thread, in one read; None: the run has not begun it yet. Raises NotFoundError."""
+        return await self._runner.run_and_head(caller.owner, run_id)
+
     async def delete_run(self, caller: Caller, run_id: str) -> None:
         """Delete a run's record and events; its messages stay on its thread.
 

@@ -130,11 +130,9 @@ class ThreadAccess(AgentAccess):
         """A page of a thread's runs, the newest first. Raises NotFoundError."""
         return await self._runner.thread_runs(caller.owner, thread_id, limit=limit, cursor=cursor)
 
-    async def interrupts(self, caller: Caller, thread_id: str, *, agent_id: str | None = None) -> Sequence[Interrupt]:
-        """The thread's interrupts that can still be answered, or those of them that the agent asked; none for an
-        unknown thread.
-        """
-        return await self._runner.interrupts(caller.owner, thread_id, agent_id=agent_id)
+    async def interrupts(self, caller: Caller, thread_id: str) -> Sequence[Interrupt]:
+        """The thread's interrupts that can still be answered; none for an unknown thread."""
+        return await self._runner.interrupts(caller.owner, thread_id)
 
     async def create_thread(
         self,

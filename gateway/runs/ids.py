@@ -20,7 +20,7 @@ from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
 from gateway.runs.replay import last_event, produced_by
 from gateway.runs.second_tries import is_second_try
-from gateway.store import RunRecord, RunStatus, Store
+from gateway.store import RunRecord, RunStatus, Store, Thread
 
 
 class RunIds:
@@ -42,10 +42,10 @@ class RunIds:
             return live.record
         return (await self.known(owner, run_id))[0]
 
-    async def known(self, owner: str, run_id: str) -> list[RunRecord]:
+    async def known(self, owner: str, run_id: str) -> Sequence[RunRecord]:
         """The records of all runs of that id, the newest first. Raises NotFoundError if no run has it."""
         if not (records := await self._all(owner, run_id)):
-            raise NotFoundError(f"there is no run {run_id!r}", code="run_not_found")
+            raise _no_run(run_id)
         return records
 
     async def of_cursor(self, owner: str, run_id: str, log_id: str, after: int) -> RunRecord:
@@ -74,9 +74,8 @@ class RunIds:
         live = self._live.get((owner, given.run_id))
         if live is not None:
             live = await self.settled(owner, given.run_id)
-        if live is None and await self._store.load_start(owner, given.run_id, given.thread.id) is None:
-            return ()
-        return await self._all(owner, given.run_id)
+        runs = (await self._store.load_start(owner, given.run_id, given.thread.id)).runs
+        return self._with_live(owner, given.run_id, runs) if runs or live is not None else ()
 
     async def goes_on(self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]) -> bool:
         """Whether the input begins another run under an id that was used: it answers interrupts of an earlier run of
@@ -130,10 +129,23 @@ class RunIds:
         live = self._live.get((record.owner, record.client_id))
         return live if live is not None and live.record.run_id == record.run_id else None
 
-    async def _all(self, owner: str, run_id: str) -> list[RunRecord]:
-        records = await self._store.runs_known_as(owner, run_id)
-        live = self._live.get((owner, run_id))  # a run may have begun meanwhile
-        if live is not None:
-            newest = live.record
-            records = [newest, *(record for record in records if record.run_id != newest.run_id)]
-        return records
+    async def newest_and_thread(self, owner: str, run_id: str) -> tuple[RunRecord, Thread | None]:
+        """The record of the run that the id means, and its thread, in one read. Raises NotFoundError."""
+        found = await self._store.load_start(owner, run_id)
+        if not (records := self._with_live(owner, run_id, found.runs)):
+            raise _no_run(run_id)
+        return records[0], found.thread
+
+    async def _all(self, owner: str, run_id: str) -> Sequence[RunRecord]:
+        return self._with_live(owner, run_id, await self._store.runs_known_as(owner, run_id))
+
+    def _with_live(self, owner: str, run_id: str, records: Sequence[RunRecord]) -> Sequence[RunRecord]:
+        """The stored runs of that id, and the one that is under way, as it is now."""
+        if (live := self._live.get((owner, run_id))) is None:
+            return records
+        newest = live.record
+        return [newest, *(record for record in records if record.run_id != newest.run_id)]
+
+
+def _no_run(run_id: str) -> NotFoundError:
+    return NotFoundError(f"there is no run {run_id!r}", code="run_not_found")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gateway.agent import AgentInput, ThreadPoint
-from gateway.events import Interrupt
+from gateway.events import Interrupt, OpenInterrupt
 from gateway.messages import Message
 from gateway.runs.endings import forked, new_thread, no_message, no_thread, no_version, with_life_of
 from gateway.runs.live_run import LiveRun
@@ -33,13 +33,40 @@ class RunMessages:
 
 @dataclass(frozen=True, slots=True)
 class ThreadHead:
-    """A thread's current version: all of its messages, and the run that began last on it (None: no run did).
-    `interrupts` can still be answered.
-    """
+    """A thread with its current version, and those of its interrupts that can still be answered (`open`)."""
 
-    messages: tuple[Message, ...]
-    last_run_id: str | None
-    interrupts: Sequence[Interrupt] = ()
+    thread: Thread
+    open: Sequence[OpenInterrupt] = ()
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return self.thread.messages
+
+    @property
+    def last_run_id(self) -> str | None:
+        """The id of the run that began last on the thread; None: no run did."""
+        return self.thread.last_run_id
+
+    @property
+    def is_short_lived(self) -> bool:
+        return self.thread.expires_at is not None
+
+    @property
+    def interrupts(self) -> list[Interrupt]:
+        return [each.interrupt for each in self.open]
+
+    def interrupts_of(self, agent_id: str) -> list[Interrupt]:
+        """The interrupts that this agent asked."""
+        return [each.interrupt for each in self.open if each.is_asked_by(agent_id)]
+
+    def up_to(self, point: ThreadPoint) -> tuple[Message, ...] | None:
+        """The thread's messages up to that point. None: only the store knows them, as the point is in another version,
+        or messages were hidden or deleted since.
+        """
+        if point.version != self.thread.version or self.thread.shortened:
+            return None
+        end = _end(self.messages, point)
+        return None if end is None else self.messages[:end]
 
 
 async def begun_thread(
@@ -63,7 +90,7 @@ async def begun_from(store: Store, owner: str, given: AgentInput, point: ThreadP
         NotFoundError: no such thread, version or message.
     """
     found = await _version(store, owner, point.thread_id, point.version)
-    if (end := _end(found, point)) is None:
+    if (end := _end(found.thread.messages, point)) is None:
         raise no_message(point.thread_id, point.last_message_id or str(point.length))
     start = _start(found, end, point.length)
     fork = forked(found.thread, given.thread.id, found.thread.messages[start:end], now)
@@ -92,7 +119,7 @@ async def run_messages(store: Store, record: RunRecord, live: LiveRun | None) ->
     if given or produced:
         first, end = min((*given, *produced)), max((*given, *produced)) + 1
     else:
-        first = end = len(messages) if record.end is None else _end(found, record.end) or 0
+        first = end = len(messages) if record.end is None else _end(messages, record.end) or 0
     start = _start(found, end, end if length is None else length)
     return RunMessages(
         messages[start:first],
@@ -130,9 +157,8 @@ def _start(found: VersionContent, end: int, length: int) -> int:
     return max(0, end - length) if found.thread.shortened else 0  # it has hidden some since
 
 
-def _end(found: VersionContent, point: ThreadPoint) -> int | None:
-    """How many messages of the version are before the point; None if the point's last message is missing."""
-    messages = found.thread.messages
+def _end(messages: Sequence[Message], point: ThreadPoint) -> int | None:
+    """How many messages of a version are before the point; None if the point's last message is missing."""
     if point.last_message_id is None:
         return point.length if point.length <= len(messages) else None
     ends = range(len(messages), 0, -1)

@@ -79,17 +79,6 @@ _IS_FOLLOWED = (
     "EXISTS (SELECT 1 FROM runs AS next WHERE next.owner = runs.owner AND next.thread_id = runs.thread_id"
     " AND next.key > runs.key)"
 )
-_IS_NEW = (
-    "SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ? AND id = ?),"
-    " EXISTS (SELECT 1 FROM threads WHERE owner = ? AND id = ?)"
-)
-
-
-def is_new(connection: sqlite3.Connection, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
-    """Whether there is no such run, and no such thread: two index look-ups, nothing is decoded."""
-    key = to_text(owner)
-    run, thread = connection.execute(_IS_NEW, (key, to_text(run_id), key, to_text(thread_id))).fetchone()
-    return not run, not thread
 
 
 def find_run(connection: sqlite3.Connection, owner: str, run_id: str) -> tuple[int, RunStatus, bool] | None:

@@ -1,7 +1,8 @@
 """The embedded store: keeps each promise of `gateway.store.Store` with rows and commits.
 
 Below: everything in this package. Writes are done in the order of the calls, the short ones on the event loop itself
-(group_commit says why and which). Reads have their own threads, except for two index look-ups per new run (`_are_new`).
+(group_commit says why and which). Reads have their own threads, except for index look-ups of one run or of a thread
+that is not there (`_look`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from gateway.sqlite.cursors import place_cursor, read_place, read_time, time_cur
 from gateway.sqlite.documents import MasterKeys, SqliteDocuments
 from gateway.sqlite.erasure import USUAL_TIMES, ErasureTimes
 from gateway.sqlite.held_file import Patience
-from gateway.sqlite.tables import KeptThread, LoadedThread
+from gateway.sqlite.tables import KeptThread
 from gateway.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
 from gateway.sqlite.writes import RunLog, pages_of
 from gateway.store import (
@@ -52,6 +53,7 @@ from gateway.store import (
     Page,
     RunFilter,
     RunRecord,
+    RunsAndThread,
     StoreEnvironment,
     Thread,
     ThreadChange,
@@ -120,10 +122,9 @@ class SqliteStore:
     async def load_thread(self, owner: str, thread_id: str) -> Thread | None:
         key = (owner, thread_id)
         cached = self._cache.get(key)
-        if cached is not None or self._cache.is_absent(key):
+        if cached is not None or self._is_absent(key):
             return cached
-        loaded = await self._load(key, lambda connection: (None, tables.read_thread(connection, owner, thread_id)))
-        return None if loaded[1] is None else loaded[1].thread
+        return await self._load(key)
 
     async def list_threads(self, owner: str, *, limit: int, cursor: str | None, skip: int = 0) -> Page[ThreadSummary]:
         before = None if cursor is None else read_time(b"t", cursor)
@@ -410,19 +411,11 @@ class SqliteStore:
             await self._remove_deleted()
         return deleted
 
-    async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
-        key = (owner, thread_id)
-        no_run, no_thread = self._are_new(owner, run_id, thread_id)
-        if no_thread and self._cache.get(key) is None:
-            self._cache.found_absent(key)
-        known = self._cache.get(key) is not None or self._cache.is_absent(key)
-        if known:
-            return None if no_run else await self.load_run(owner, run_id)
-
-        def work(connection: sqlite3.Connection) -> tuple[RunRecord | None, LoadedThread | None]:
-            return run_rows.read_run(connection, owner, run_id), tables.read_thread(connection, owner, thread_id)
-
-        return (await self._load(key, work))[0]
+    async def load_start(self, owner: str, client_id: str, thread_id: str | None = None) -> RunsAndThread:
+        runs = await self.runs_known_as(owner, client_id)
+        if thread_id is None and runs:
+            thread_id = runs[0].thread_id
+        return RunsAndThread(runs, None if thread_id is None else await self.load_thread(owner, thread_id))
 
     async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
         after, limit = min(max(after, 0), _LARGEST), max(limit, 1)
@@ -519,27 +512,28 @@ class SqliteStore:
             long=True,
         )
 
-    def _are_new(self, owner: str, run_id: str, thread_id: str) -> tuple[bool, bool]:
-        """Whether it is certain that there is no such run, and no such thread."""
-        found = self._look(lambda connection: run_rows.is_new(connection, owner, run_id, thread_id))
-        return (False, False) if found is None else found
+    def _is_absent(self, key: tuple[str, str]) -> bool:
+        """Whether it is certain that there is no such thread."""
+        if self._cache.is_absent(key):
+            return True
+        if self._look(lambda connection: tables.has_thread(connection, *key)) is not False:
+            return False
+        self._cache.found_absent(key)
+        return True
 
-    async def _load(
-        self, key: tuple[str, str], work: Callable[[sqlite3.Connection], tuple[Result, LoadedThread | None]]
-    ) -> tuple[Result, LoadedThread | None]:
+    async def _load(self, key: tuple[str, str]) -> Thread | None:
         """Read a thread and put it into the cache."""
         loading = self._cache.start_loading(key)
         try:
-            result = await self._read(work)
+            loaded = await self._read(lambda connection: tables.read_thread(connection, *key))
         except BaseException:
             self._cache.give_up_loading(key, loading)
             raise
-        loaded = result[1]
         if loaded is None:
             self._cache.finish_loading(key, loading, None, [], 0)
-        else:
-            self._cache.finish_loading(key, loading, loaded.thread, loaded.sizes, loaded.state_size)
-        return result
+            return None
+        self._cache.finish_loading(key, loading, loaded.thread, loaded.sizes, loaded.state_size)
+        return loaded.thread
 
     def _write_thread(
         self, thread: Thread, keep: int, work: Callable[[sqlite3.Connection], KeptThread]

@@ -94,6 +94,10 @@ def find_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> i
     return None if row is None else int(row[0])
 
 
+def has_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> bool:
+    return find_thread(connection, owner, thread_id) is not None
+
+
 def read_thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> LoadedThread | None:
     """The whole thread."""
     row = connection.execute(

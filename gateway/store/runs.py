@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gateway.agent import ThreadPoint
 from gateway.clock import Kept
@@ -131,6 +131,15 @@ class NumberedEvent:
     def last(self) -> int:
         """The number of its last piece."""
         return self.sequence + count_of((self.event,)) - 1
+
+
+class RunsAndThread(NamedTuple):
+    """All runs with one client id, the newest first; and a thread, with its messages, its last run and its open
+    interrupts. None: there is no such thread.
+    """
+
+    runs: Sequence[RunRecord]
+    thread: Thread | None
 
 
 class RunStore(Protocol):
@@ -256,8 +265,10 @@ class RunStore(Protocol):
             ConflictError: it has not ended.
         """
 
-    async def load_start(self, owner: str, run_id: str, thread_id: str) -> RunRecord | None:
-        """As `load_run`, for a run that may be about to begin: reads its thread too, so `load_thread` need not wait."""
+    async def load_start(self, owner: str, client_id: str, thread_id: str | None = None) -> RunsAndThread:
+        """In one read the runs with this client id, and the thread of that id; without one the thread of the newest of
+        the runs. A `load_thread` of the same thread does not have to wait then.
+        """
 
     async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
         """Events whose number is greater than `after`, in order, at most about `limit` (a few more may come, so that

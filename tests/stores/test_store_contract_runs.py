@@ -59,15 +59,27 @@ async def test_a_run_comes_back_as_it_was_given(store: Store) -> None:
 
 
 async def test_what_a_run_begins_from_is_the_run_and_its_thread_as_they_are(store: Store) -> None:
-    assert await within(store.load_start(OWNER, "r1", "t1")) is None
-    assert await within(store.load_thread(OWNER, "t1")) is None
+    assert await within(store.load_start(OWNER, "r1", "t1")) == ([], None)
     await within(store.begin_run(run(), thread(), keep=0))
-    assert await within(store.load_start(OWNER, "r1", "t1")) == run()
-    assert await within(store.load_start(OWNER, "r2", "t1")) is None
+    assert await within(store.load_start(OWNER, "r1", "t1")) == ([run()], thread())
+    assert await within(store.load_start(OWNER, "r2", "t1")) == ([], thread())
+    assert await within(store.load_start(OWNER, "r1", "t2")) == ([run()], None)
+    assert await within(store.load_start("key-2", "r1", "t1")) == ([], None)
     assert await within(store.load_thread(OWNER, "t1")) == thread()
     await within(store.delete_thread(OWNER, "t1"))
-    assert await within(store.load_start(OWNER, "r1", "t1")) is None
+    assert await within(store.load_start(OWNER, "r1", "t1")) == ([], None)
     assert await within(store.load_thread(OWNER, "t1")) is None
+
+
+async def test_a_run_leads_to_its_thread_and_to_the_later_runs_of_its_id(store: Store) -> None:
+    assert await within(store.load_start(OWNER, "r1")) == ([], None)
+    ended = replace(run(), status=RunStatus.INTERRUPTED, finished_at=300.0)
+    await within(store.begin_run(run(), thread(), keep=0))
+    await within(store.end_run(ended, thread(), keep=1, first=1, records=records(1, 1)))
+    later = replace(run(), run_id="r2", reused_id="r1")
+    await within(store.begin_run(later, thread(), keep=1))
+    assert await within(store.load_start(OWNER, "r1")) == ([later, ended], thread())
+    assert await within(store.load_start(OWNER, "r2")) == ([], None)
 
 
 async def test_a_runs_first_events_are_kept_with_its_begin(store: Store) -> None:
