@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Locator, expect
+from playwright.async_api import Browser, Locator, Route, expect
 
 from tests.page_browser import Screen, file, shown_page
 from tests.running_gateway import agent, scripted
@@ -59,6 +60,26 @@ async def sent_content(screen: Screen) -> list[dict[str, Any]]:
     messages = (await screen.gateway.client.get(f"/threads/{thread}/messages"))["messages"]
     content: list[dict[str, Any]] = next(each for each in reversed(messages) if each["role"] == "user")["content"]
     return content
+
+
+async def test_a_message_waits_for_files_that_are_still_read(browser: Browser, tmp_path: Path) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        asked.set()
+        await go_on.wait()
+        await route.continue_()
+
+    async with shown_page(browser, tmp_path, [THANKS]) as screen:
+        await screen.page.route("**/file_reading*", hold)
+        await screen.page.get_by_test_id("file-input").set_input_files([file("dot.png", "image/png", PIXEL)])
+        await asked.wait()
+        await screen.say("Look")
+        await expect(screen.questions).to_have_count(0)
+        go_on.set()
+        await expect(screen.page.get_by_test_id("answer")).to_have_text("Thanks.")
+        await expect(chips(screen)).to_have_count(0)
+        assert [part["type"] for part in await sent_content(screen)] == ["image", "text"]
 
 
 async def test_files_are_chosen_by_the_button_that_tells_the_limits_and_are_sent(

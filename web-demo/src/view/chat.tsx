@@ -214,10 +214,18 @@ interface DockProps {
 function Dock({ limits, disabled, area, takeFiles, onSend }: DockProps) {
   const draft = useDraft(limits);
   takeFiles.current = draft.add;
+  const [waits, setWaits] = useState(false);
   const send = () => {
+    if (draft.reading) return setWaits(true);
     onSend(draft.text.trim(), draft.attachments);
     draft.clear();
   };
+  // a message that was sent while its files were read goes once they are there, unless one of them is refused
+  useLayoutEffect(() => {
+    if (!waits || draft.reading) return;
+    setWaits(false);
+    if (!draft.refused) send();
+  });
   return <Composer draft={draft} limits={limits} disabled={disabled} area={area} onSend={send} />;
 }
 

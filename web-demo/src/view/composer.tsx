@@ -18,6 +18,8 @@ export interface Draft {
   readonly attachments: readonly Attachment[];
   /** What is wrong with the files that were tried last. */
   readonly refused: string;
+  /** Whether files are still on their way into it. */
+  readonly reading: boolean;
   setText(text: string): void;
   add(files: Iterable<File>): Promise<void>;
   remove(attachment: Attachment): void;
@@ -25,10 +27,11 @@ export interface Draft {
 }
 
 export function useDraft(limits: UploadLimits | undefined): Draft {
-  const { say, bytes } = useTexts();
+  const texts = useTexts();
   const [text, setText] = useState("");
   const [attachments, setAttachments] = useState<readonly Attachment[]>([]);
   const [refused, setRefused] = useState("");
+  const [reading, setReading] = useState(false);
   const current = useRef(attachments);
   const set = (changed: readonly Attachment[]) => {
     current.current = changed;
@@ -38,19 +41,19 @@ export function useDraft(limits: UploadLimits | undefined): Draft {
     text,
     attachments,
     refused,
+    reading,
     setText,
     async add(files) {
       if (limits === undefined) return;
-      const problems: string[] = [];
-      const reading = await import("./file_reading").catch(() => undefined);
-      if (reading === undefined) return setRefused(say("problem_network"));
-      for (const file of files) {
-        const why = reading.refusal(file, current.current, limits);
-        const limit = bytes(why === "attachmentsTooLarge" ? limits.maxTotalBytes : limits.maxBytes);
-        if (why !== undefined) problems.push(say(why, { name: file.name, size: bytes(file.size), limit }));
-        else set([...current.current, await reading.readAttachment(file, kindOf)]);
+      setReading(true);
+      try {
+        const { readFiles } = await import("./file_reading");
+        const add = (attachment: Attachment) => set([...current.current, attachment]);
+        setRefused(await readFiles(files, () => current.current, add, limits, texts, kindOf));
+      } catch {
+        setRefused(texts.say("problem_network"));
       }
-      setRefused(problems.join(" "));
+      setReading(false);
     },
     remove(attachment) {
       set(current.current.filter((each) => each !== attachment));
@@ -77,7 +80,7 @@ export function Composer({ draft, limits, disabled, area, onSend }: ComposerProp
   const { conversation } = useChat();
   const phase = conversation.phase.value;
   const busy = phase !== "idle" && phase !== "loading";
-  const empty = draft.text.trim() === "" && draft.attachments.length === 0;
+  const empty = draft.text.trim() === "" && draft.attachments.length === 0 && !draft.reading;
   const send = () => {
     if (phase === "idle" && !empty && !disabled) onSend();
   };

@@ -1,9 +1,10 @@
 /**
  * Files on their way into a message: what may not come in, how the others are read, and pictures of them.
  *
- * Below: the contract. A file of its own, since few chats take files: asked for with the first one.
+ * Below: the contract, texts. A file of its own, since few chats take files: asked for with the first one.
  */
 import type { Attachment } from "../chat/contract";
+import type { Words } from "../chat/texts";
 import type { UploadLimits } from "./attachments";
 
 /** Text files that browsers know no type of. */
@@ -20,14 +21,14 @@ const BY_ENDING: Readonly<Record<string, string>> = {
 /** Pixels of the longer side; more is never shown. */
 const LONGEST_SIDE = 1_024;
 
-export type Refusal = "attachmentRefused" | "attachmentTooLarge" | "attachmentsTooLarge";
+type Refusal = "attachmentRefused" | "attachmentTooLarge" | "attachmentsTooLarge";
 
-export function typeOf(file: { readonly name: string; readonly type: string }): string {
+function typeOf(file: { readonly name: string; readonly type: string }): string {
   return file.type || BY_ENDING[file.name.toLowerCase().split(".").at(-1) ?? ""] || "application/octet-stream";
 }
 
 /** Why the file cannot go with `others`; undefined where it can. */
-export function refusal(file: File, others: readonly Attachment[], limits: UploadLimits): Refusal | undefined {
+function refusal(file: File, others: readonly Attachment[], limits: UploadLimits): Refusal | undefined {
   const type = typeOf(file);
   const accepted = limits.accept.some((each) =>
     each.endsWith("*") ? type.startsWith(each.slice(0, -1)) : type === each,
@@ -38,10 +39,26 @@ export function refusal(file: File, others: readonly Attachment[], limits: Uploa
   return total > limits.maxTotalBytes ? "attachmentsTooLarge" : undefined;
 }
 
-export async function readAttachment(
-  file: File,
+/** Adds the files to the message, and gives what is wrong with the others, in words. */
+export async function readFiles(
+  files: Iterable<File>,
+  added: () => readonly Attachment[],
+  add: (attachment: Attachment) => void,
+  limits: UploadLimits,
+  { say, bytes }: Words,
   kindOf: (mimeType: string) => Attachment["kind"],
-): Promise<Attachment> {
+): Promise<string> {
+  const problems: string[] = [];
+  for (const file of files) {
+    const why = refusal(file, added(), limits);
+    const limit = bytes(why === "attachmentsTooLarge" ? limits.maxTotalBytes : limits.maxBytes);
+    if (why !== undefined) problems.push(say(why, { name: file.name, size: bytes(file.size), limit }));
+    else add(await readAttachment(file, kindOf));
+  }
+  return problems.join(" ");
+}
+
+async function readAttachment(file: File, kindOf: (mimeType: string) => Attachment["kind"]): Promise<Attachment> {
   const mimeType = typeOf(file);
   const data = await new Promise<string>((resolve, reject) => {
     const reader = new FileReader();
