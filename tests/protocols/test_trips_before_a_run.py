@@ -103,7 +103,8 @@ def behind_the_first(answers: Sequence[str]) -> Any:
 
 def a2a(answers: Sequence[str]) -> Any:
     context = {"contextId": found(r'"contextId": ?"([^"]+)"', answers)} if answers else {}
-    return {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": said("hi", message_id="", configuration=None, **context)}
+    sent = said("hi", message_id="", configuration=None, **context)
+    return {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": sent}
 
 
 def agent_api(_: Sequence[str], **named: Any) -> Any:
