@@ -35,7 +35,7 @@ from gateway.runs.ids import RunIds
 from gateway.runs.intake import is_whole_history, recognised
 from gateway.runs.limits import RunLimits, check_input, check_request
 from gateway.runs.live_run import LiveRun
-from gateway.runs.replay import join, last_event, replay, without_log
+from gateway.runs.replay import end_of, join, replay, without_log
 from gateway.runs.run_terms import check_options, terms_of
 from gateway.runs.second_tries import failed_before, is_second_try, may_be_second_try
 from gateway.runs.thread_points import RunMessages, ThreadHead, begun_from, run_messages
@@ -332,7 +332,8 @@ class Runner:
             record = await self.store.load_run(owner, last_run)
             shown_id = last_run if record is None else record.client_id
             viewer.prelude = Prelude(thread.thread_id, shown_id, thread.state, thread.messages, OpenItems())
-            viewer.feed_unnumbered([await last_event(self.store, owner, last_run)])
+            end = RunFinished(Completed()) if record is None else await end_of(self.store, record)
+            viewer.feed_unnumbered([end])
         viewer.finish()
         return viewer
 

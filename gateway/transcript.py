@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from gateway.agent import ABSENT, Absent
 from gateway.events import (
+    Custom,
     Deltas,
     Event,
     Events,
@@ -284,10 +285,10 @@ _RULES: Final[Mapping[type[Event], Callable[[Transcript, Any], None]]] = {
 
 class RunFold:
     """Follows one run. `state` is ABSENT until there is one. `kinds`: the types of the events that the last `follow`
-    returned.
+    returned. `has_custom`: the run has Custom events.
     """
 
-    __slots__ = ("kinds", "state", "transcript", "usage")
+    __slots__ = ("has_custom", "kinds", "state", "transcript", "usage")
 
     def __init__(self, call_turns: Mapping[str, str] | None = None, state: JsonValue | Absent = ABSENT) -> None:
         """`call_turns` as in Transcript; `state` is the state before the run."""
@@ -295,6 +296,7 @@ class RunFold:
         self.usage = UsageLedger()
         self.state = state
         self.kinds: Set[type[Event]] = _NO_KINDS
+        self.has_custom = False
 
     def follow(self, events: Sequence[Event]) -> Sequence[Event]:
         """Follow the next events. Returns those that are not deltas, which callers may want to check."""
@@ -303,6 +305,7 @@ class RunFold:
             self.kinds = _NO_KINDS
             return rare
         kinds = self.kinds = set(map(type, rare))
+        self.has_custom = self.has_custom or Custom in kinds
         if not kinds.isdisjoint(OF_USAGE):
             self.usage.follow(rare)
         if not kinds.isdisjoint(_OF_STATE):

@@ -32,7 +32,7 @@ _OVER: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCE
 
 
 class WholeRun(NamedTuple):
-    """A run that has ended, and all of its events."""
+    """A run that has ended, and those of its events of which its task is made."""
 
     record: RunRecord
     events: Sequence[Event]
@@ -126,13 +126,22 @@ class StoredTasks:
             record = await self.next_run(caller, task)
         return task, None
 
-    async def whole_runs(self, caller: Caller, records: Sequence[RunRecord]) -> Mapping[str, WholeRun]:
-        """The runs with all of their events, by their ids: of the first of these runs, those that have ended and are
-        the first of their tasks. A run that waits for an answer is left out: another run may have its id by now.
+    async def whole_runs(
+        self, caller: Caller, records: Sequence[RunRecord], *, artifacts: bool
+    ) -> Mapping[str, WholeRun]:
+        """The runs with their events, by their ids: of the first of these runs, those that have ended and are the first
+        of their tasks. A run that waits for an answer is left out: another run may have its id by now.
+
+        Without `artifacts` a task is made of its run's last event, which the record has; the log is read only where an
+        agent may have answered with a message of its own.
         """
         found = {each.run_id: each for each in records if each.status in _OVER and task_of(each) == each.run_id}
-        logs = await self._environment.ended_logs(caller, [*found.values()]) if found else {}
-        return {
+        whole = (
+            {} if artifacts else {run_id: each for run_id, record in found.items() if (each := _without_log(record))}
+        )
+        unread = [record for run_id, record in found.items() if run_id not in whole]
+        logs = await self._environment.ended_logs(caller, unread) if unread else {}
+        return whole | {
             run_id: WholeRun(found[run_id], events)
             for run_id, events in logs.items()
             if isinstance(events[-1], RunFinished | RunFailed)
@@ -283,6 +292,11 @@ def _outputs(given: Sequence[Message]) -> list[JsonValue]:
             text = "".join(block.text for block in result.content if isinstance(block, TextBlock))
             parts.append(data_part({"tool_call_id": result.call_id, "output": text}))
     return parts
+
+
+def _without_log(record: RunRecord) -> WholeRun | None:
+    """A run whose task has nothing from its log but the last event; None: there may be more."""
+    return None if record.terminal is None or record.has_custom else WholeRun(record, (record.terminal,))
 
 
 def _fold(task: StoredTask, events: Sequence[Event]) -> None:

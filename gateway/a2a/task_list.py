@@ -139,7 +139,8 @@ class TaskList:
         for number, record in enumerate(records):
             if number == asked_for:
                 some = records[number : number + _READ_AT_ONCE]
-                whole, asked_for = await self._tasks.whole_runs(asked.caller, some), number + len(some)
+                whole = await self._tasks.whole_runs(asked.caller, some, artifacts=wanted.artifacts)
+                asked_for = number + len(some)
             yield number, await self._fold(asked, wanted, record, whole.get(record.run_id))
 
     async def _fold(self, asked: Asked, wanted: _Wanted, record: RunRecord, whole: WholeRun | None) -> TaskFold | None:

@@ -1,7 +1,7 @@
 """Makes a run's events from its messages, for renderers of runs whose log is gone.
 
 Below: runs.endings. Above: the rooms of protocols. Pure. Events that only a log has are missing: steps, state, which
-MCP server had a tool, that a response was cut off at a limit.
+MCP server had a tool.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from gateway.events import (
     approval_id,
 )
 from gateway.messages import ContentBlock, Message, ReasoningBlock, TextBlock, ToolCall, ToolResult, unanswered_calls
-from gateway.runs.endings import Terminal, terminal_of
-from gateway.store import RunRecord, RunStatus
+from gateway.runs.endings import terminal_of
+from gateway.store import RunRecord, RunStatus, Terminal
 
 
 def events_of(record: RunRecord, produced: Sequence[Message], answered: Collection[str] = ()) -> list[Event]:
@@ -103,6 +103,8 @@ def _block(message: Message, block: ContentBlock, executor: Executor, *, asks: b
 
 
 def _end(record: RunRecord, pending: tuple[ToolCall, ...], asked: Sequence[ToolCall]) -> Terminal:
+    if record.terminal is not None:
+        return record.terminal
     match record.status:
         case RunStatus.INTERRUPTED:
             questions = tuple(Interrupt(approval_id(call.call_id), "tool_call", "", call.call_id) for call in asked)

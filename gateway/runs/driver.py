@@ -30,7 +30,6 @@ from gateway.runs.approvals import named_by
 from gateway.runs.beginnings import Beginnings
 from gateway.runs.counts import count_end, count_failed_tools
 from gateway.runs.endings import (
-    Terminal,
     conversation_of,
     end_left_behind,
     ended_record,
@@ -51,7 +50,7 @@ from gateway.runs.second_tries import as_second_try, is_second_try
 from gateway.runs.thread_points import begun_thread
 from gateway.runs.thread_queue import ThreadLines
 from gateway.runs.waiting_input import waiting_record
-from gateway.store import Fork, RunRecord, RunStatus, Store, Thread
+from gateway.store import Fork, RunRecord, RunStatus, Store, Terminal, Thread
 from gateway.tool import SharedState, Tool
 from gateway.traces import NO_HEADERS, Tracer, current, part_of
 from gateway.turns.resumption import kept_trace
@@ -428,7 +427,8 @@ class RunDriver:
         begun = live.record
         if begun.started_at is None:  # it was stopped while it waited, and began only to store its input
             begun = replace(begun, started_at=live.thread.updated_at)
-        record = ended_record(begun, terminal, live.record.finished_at or now, thread)
+        ended_at, has_custom = live.record.finished_at or now, live.fold.has_custom
+        record = ended_record(begun, terminal, ended_at, thread, has_custom=has_custom)
         first, records = live.number(events)
         keep = len(live.thread.messages)
         end = self.store.end_run(record, thread, keep=keep, first=first, records=records, erase=live.retracted)

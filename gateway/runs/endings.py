@@ -37,14 +37,13 @@ from gateway.model_state import Conversation, marked
 from gateway.records import encode_events
 from gateway.runs.failure_words import operator_message
 from gateway.runs.waiting_input import not_in_thread
-from gateway.store import LEAST_LIFE_SECONDS, RunRecord, RunStatus, Store, Thread
+from gateway.store import LEAST_LIFE_SECONDS, RunRecord, RunStatus, Store, Terminal, Thread
 from gateway.tool import Tool
 from gateway.transcript import RunFold
 from gateway.wire.log_counts import counted
 
 logger = logging.getLogger(__name__)
 
-Terminal = RunFinished | RunFailed
 
 _TITLE_CHARACTERS = 80
 _PAGE = 5_000
@@ -119,8 +118,15 @@ def still_asked(interrupts: Sequence[OpenInterrupt], messages: Sequence[Message]
     return tuple(item for item in interrupts if item.call.call_id in calls)
 
 
-def ended_record(record: RunRecord, terminal: Terminal, now: float, thread: Thread | None = None) -> RunRecord:
-    """The run's row after its terminal event, and after `thread` was changed by the run."""
+def ended_record(
+    record: RunRecord,
+    terminal: Terminal,
+    now: float,
+    thread: Thread | None = None,
+    *,
+    has_custom: bool = False,
+) -> RunRecord:
+    """The run's record after its terminal event, and after `thread` was changed by the run."""
     failure = terminal if isinstance(terminal, RunFailed) else None
     return replace(
         record,
@@ -133,6 +139,8 @@ def ended_record(record: RunRecord, terminal: Terminal, now: float, thread: Thre
         thread_version=record.thread_version if thread is None else thread.version,
         thread_length=None if thread is None else len(thread.messages),
         last_message_id=thread.messages[-1].id if thread is not None and thread.messages else None,
+        terminal=terminal,
+        has_custom=has_custom,
     )
 
 
@@ -193,14 +201,8 @@ def failed(
 
 
 def terminal_of(record: RunRecord) -> Terminal:
-    """The run's terminal event as its record has it. Pending calls and interrupts were only in its log."""
-    match record.status:
-        case RunStatus.FAILED:
-            return RunFailed(record.error_code or "internal_error", record.error_message or "", record.usage)
-        case RunStatus.CANCELLED:
-            return RunFinished(Cancelled(), record.usage)
-        case _:
-            return RunFinished(Completed(), record.usage)
+    """The run's terminal event as its record has it: without pending calls and interrupts in an older gateway's."""
+    return record.terminal or record.plain_terminal
 
 
 def conversation_of(
@@ -353,7 +355,7 @@ async def end_left_behind(
     at = ended_at if last else now  # a run that has not begun has messages of its input alone
     thread = ended_thread(thread, produced, terminal, at, fold.state, withdrawn=withdrawn_by(record))
     await store.end_run(
-        ended_record(record, terminal, ended_at, thread),
+        ended_record(record, terminal, ended_at, thread, has_custom=fold.has_custom),
         thread,
         keep=keep,
         first=last + 1,

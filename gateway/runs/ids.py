@@ -18,7 +18,7 @@ from gateway.events import Interrupted, RunFinished
 from gateway.runs.endings import input_digest
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
-from gateway.runs.replay import last_event, produced_by
+from gateway.runs.replay import end_of, produced_by
 from gateway.runs.second_tries import is_second_try
 from gateway.store import RunRecord, RunStatus, Store, Thread
 
@@ -103,7 +103,7 @@ class RunIds:
         wanted = (RunStatus.INTERRUPTED, thread_id, agent_id)
         for record in runs:
             if (record.status, record.thread_id, record.agent_id) == wanted:
-                end = await last_event(self._store, record.owner, record.run_id)
+                end = await end_of(self._store, record)
                 if isinstance(end, RunFinished) and isinstance(end.outcome, Interrupted):
                     left |= {interrupt.id for interrupt in end.outcome.interrupts}
         return left

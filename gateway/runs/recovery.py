@@ -24,7 +24,6 @@ from gateway.loop import ResumedRun
 from gateway.messages import Message
 from gateway.records import encode_events
 from gateway.runs.endings import (
-    Terminal,
     conversation_of,
     end_left_behind,
     ended_record,
@@ -38,7 +37,7 @@ from gateway.runs.phases import Phase
 from gateway.runs.thread_points import begun_thread
 from gateway.runs.viewer import read_log
 from gateway.runs.waiting_input import waiting_input
-from gateway.store import Fork, RunRecord, RunStatus, Store, Thread
+from gateway.store import Fork, RunRecord, RunStatus, Store, Terminal, Thread
 from gateway.turns.resumption import RESTARTED, open_call, restored_input
 
 logger = logging.getLogger(__name__)

@@ -10,14 +10,14 @@ from contextlib import aclosing
 
 from gateway.clock import Clock
 from gateway.errors import StoreError
-from gateway.events import Completed, Event, RunFailed, RunFinished, RunStarted
+from gateway.events import Event, RunFailed, RunFinished, RunStarted
 from gateway.messages import Message
-from gateway.runs.endings import Terminal, terminal_of
+from gateway.runs.endings import terminal_of
 from gateway.runs.live_run import LiveRun
 from gateway.runs.paced_viewer import PacedViewer
 from gateway.runs.phases import Phase
 from gateway.runs.viewer import Batch, Viewer, read_log
-from gateway.store import RunRecord, Store
+from gateway.store import RunRecord, Store, Terminal
 from gateway.transcript import Transcript
 
 
@@ -66,14 +66,14 @@ def without_log(clock: Clock, record: RunRecord) -> Viewer:
     return viewer
 
 
-async def last_event(store: Store, owner: str, run_id: str) -> Terminal:
-    """A run's terminal event; from its record if its log was deleted."""
-    last = await store.last_sequence(owner, run_id)
-    for row in await store.read_events(owner, run_id, after=last - 1, limit=1):
-        if isinstance(row.event, RunFinished | RunFailed):
-            return row.event
-    record = await store.load_run(owner, run_id)
-    return RunFinished(Completed()) if record is None else terminal_of(record)
+async def end_of(store: Store, record: RunRecord) -> Terminal:
+    """The terminal event of a run that has ended. Of a run that an older gateway ended it is read from the log."""
+    if record.terminal is None:
+        last = await store.last_sequence(record.owner, record.run_id)
+        for row in await store.read_events(record.owner, record.run_id, after=last - 1, limit=1):
+            if isinstance(row.event, RunFinished | RunFailed):
+                return row.event
+    return terminal_of(record)
 
 
 async def join(live: LiveRun) -> Viewer | None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, cast
 
 from gateway.errors import ConflictError
 from gateway.events import Usage
+from gateway.frozen import replace
 from gateway.messages import Message
-from gateway.records import decode_message, dump_json, encode_message, load_json
+from gateway.records import decode_events, decode_message, dump_json, encode_message, encode_record, load_json
 from gateway.sqlite import stored_bytes
 from gateway.sqlite.row_values import (
     from_optional_text,
@@ -23,18 +24,20 @@ from gateway.sqlite.row_values import (
     to_text,
 )
 from gateway.sqlite.schema import CHANGED_AT
-from gateway.store import RunFilter, RunRecord, RunStatus
+from gateway.store import RunFilter, RunRecord, RunStatus, Terminal
 
 _RUN_COLUMNS = (
     "owner, id, thread_id, agent_id, input_digest, created_at, reused_id, origin, request, status, started_at,"
-    " finished_at, error_code, error_message, usage, thread_version, thread_length, last_message_id"
+    " finished_at, error_code, error_message, usage, thread_version, thread_length, last_message_id, terminal,"
+    " has_custom"
 )
 _NEXT_RUN_KEY = "1 + max(ifnull((SELECT max(key) FROM runs), 0), ifnull((SELECT max(run) FROM forgotten_logs), 0))"
-_INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({_NEXT_RUN_KEY}, {', '.join('?' * 18)}, 1)"
+_INSERT_RUN = f"INSERT INTO runs (key, {_RUN_COLUMNS}, log_kept) VALUES ({_NEXT_RUN_KEY}, {', '.join('?' * 20)}, 1)"
 # Only the run's state changes. Columns that cannot change are left out: setting them would rewrite their index entries.
 _UPDATE_RUN = (
     "UPDATE runs SET status = ?, started_at = ?, finished_at = ?, error_code = ?, error_message = ?, usage = ?,"
-    " thread_version = ?, thread_length = ?, last_message_id = ? WHERE key = ?"
+    " thread_version = ?, thread_length = ?, last_message_id = ?, terminal = ?,"
+    " has_custom = ? WHERE key = ?"
 )
 # Only if the run has not ended and its log ends at this number.
 _END_RUN = (
@@ -315,13 +318,22 @@ def _state_values(run: RunRecord) -> tuple[object, ...]:
         run.thread_version,
         run.thread_length,
         to_optional_text(run.last_message_id),
+        _terminal_value(run),
+        run.has_custom,
     )
+
+
+def _terminal_value(run: RunRecord) -> bytes | None:
+    """The terminal event as it is stored: empty if it follows from the run's other columns."""
+    if run.terminal is None:
+        return None
+    return b"" if run.terminal == run.plain_terminal else encode_record(run.terminal)
 
 
 def _run_record(row: Sequence[Any]) -> RunRecord:
     owner, run_id, thread_id, agent_id, digest, created, reused, origin, request, *state = row
-    status, started, finished, code, message, usage, version, length, last_message = state
-    return RunRecord(
+    status, started, finished, code, message, usage, version, length, last_message, terminal, has_custom = state
+    run = RunRecord(
         owner=from_text(owner),
         run_id=from_text(run_id),
         thread_id=from_text(thread_id),
@@ -340,4 +352,8 @@ def _run_record(row: Sequence[Any]) -> RunRecord:
         thread_version=version,
         thread_length=length,
         last_message_id=from_optional_text(last_message),
+        has_custom=bool(has_custom),
     )
+    if terminal is None:
+        return run
+    return replace(run, terminal=cast(Terminal, next(decode_events(terminal))) if terminal else run.plain_terminal)

@@ -244,11 +244,18 @@ _LATE_DOCUMENTS: Migration = (
     "CREATE INDEX late_documents_by_message ON late_documents (thread, message)",
 )
 
+# The event with which a run ended; empty: it follows from the other columns. NULL: it has not ended, or an older
+# gateway ended it. And whether it has events of an agent's own.
+_TERMINAL_EVENTS: Migration = (
+    "ALTER TABLE runs ADD COLUMN terminal BLOB",
+    "ALTER TABLE runs ADD COLUMN has_custom INTEGER NOT NULL DEFAULT 0",
+)
+
 MIGRATIONS: Sequence[Migration] = (
     *(_FIRST, _SECRETS, _MODEL_STATES, _DUE_DELETIONS, _LISTED_THREADS, _REUSED_IDS),
     *(_VISITORS, _APPROVALS, _REMEMBERED_REQUESTS, _EVENT_TIMES, _OWNERS_WORDS, _VERSIONS),
     *(_COLLECTIONS, _MESSAGE_TIMES, _PAUSED_THREADS, _LISTED_RUNS, _WAITING_MESSAGES),
-    _LATE_DOCUMENTS,
+    *(_LATE_DOCUMENTS, _TERMINAL_EVENTS),
 )
 
 

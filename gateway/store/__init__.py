@@ -13,7 +13,16 @@ Below: events, messages, documents. Above: the stores, the runner.
 from gateway.clock import Kept
 from gateway.store.pages import Item, Page
 from gateway.store.retention import LEAST_LIFE_SECONDS, PAUSED_LIFE_SECONDS, DueDeletion, RetentionStore
-from gateway.store.runs import Approval, NumberedEvent, RunFilter, RunRecord, RunsAndThread, RunStatus, RunStore
+from gateway.store.runs import (
+    Approval,
+    NumberedEvent,
+    RunFilter,
+    RunRecord,
+    RunsAndThread,
+    RunStatus,
+    RunStore,
+    Terminal,
+)
 from gateway.store.store import Store, StoreEnvironment, StoreType, Vacuumed
 from gateway.store.thread_documents import DOCUMENTS_AT_ONCE, ThreadDocuments
 from gateway.store.threads import (
@@ -48,6 +57,7 @@ __all__ = [
     "Store",
     "StoreEnvironment",
     "StoreType",
+    "Terminal",
     "Thread",
     "ThreadChange",
     "ThreadDocuments",

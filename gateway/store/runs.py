@@ -10,17 +10,19 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from gateway.agent import ThreadPoint
 from gateway.clock import Kept
-from gateway.events import Event, OpenInterrupt, Usage, count_of
+from gateway.events import Cancelled, Completed, Event, OpenInterrupt, RunFailed, RunFinished, Usage, count_of
 from gateway.frozen import quickly_made
 from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, Message
 from gateway.records import NO_EVENTS, EventRecords
 from gateway.store.pages import Page
 from gateway.store.threads import Fork, Thread
+
+Terminal: TypeAlias = RunFinished | RunFailed
 
 
 class RunStatus(StrEnum):
@@ -41,6 +43,8 @@ class RunStatus(StrEnum):
 class RunRecord:
     """A run. `input_digest` recognises a repeated request, see runs.endings. `error_*` are set if it failed. `origin`
     and `request` are as in AgentInput. `thread_version`, `thread_length` and `last_message_id` are those of `end`.
+    `terminal` is the event with which a run ended; None: it has not ended, or an older gateway ended it. `has_custom`:
+    its log has Custom events, which nothing else keeps.
 
     `reused_id`: the id by which clients know the run, if that is the `run_id` of an earlier run of the thread (see
     runs.ids).
@@ -64,6 +68,8 @@ class RunRecord:
     thread_version: int = 1
     thread_length: int | None = None
     last_message_id: str | None = None
+    terminal: Terminal | None = None
+    has_custom: bool = False
 
     @property
     def end(self) -> ThreadPoint | None:
@@ -71,6 +77,16 @@ class RunRecord:
         if self.thread_length is None:
             return None
         return ThreadPoint(self.thread_id, self.thread_version, self.thread_length, self.last_message_id)
+
+    @property
+    def plain_terminal(self) -> Terminal:
+        """The terminal event that follows from the other fields: without pending calls, interrupts, a limit and the
+        like.
+        """
+        if self.status is RunStatus.FAILED:
+            return RunFailed(self.error_code or "internal_error", self.error_message or "", self.usage)
+        outcome = Cancelled() if self.status is RunStatus.CANCELLED else Completed()
+        return RunFinished(outcome, self.usage)
 
     @property
     def changed_at(self) -> float:

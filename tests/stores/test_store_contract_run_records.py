@@ -7,9 +7,19 @@ from dataclasses import replace
 import pytest
 
 from gateway.errors import ConflictError, InvalidRequestError
-from gateway.messages import JsonObject
+from gateway.events import (
+    Cancelled,
+    Completed,
+    Interrupt,
+    Interrupted,
+    RemoteError,
+    RunFailed,
+    RunFinished,
+    Usage,
+)
+from gateway.messages import JsonObject, ToolCall
 from gateway.owners import visitor_owner
-from gateway.store import RunFilter, RunRecord, RunStatus, Store
+from gateway.store import RunFilter, RunRecord, RunStatus, Store, Terminal
 from tests.pieces import rows_of_pieces
 from tests.stored_samples import OWNER, begin, ended, logged, numbered, records, run, thread, within
 
@@ -44,6 +54,36 @@ async def test_a_run_remembers_how_it_was_asked_for_and_what_it_left(store: Stor
     left = replace(left, last_message_id="half \ud83d")
     await within(store.end_run(left, thread(), keep=1, first=1, records=records(1, 1)))
     assert await within(store.load_run(OWNER, "r1")) == left
+
+
+_QUESTION = Interrupt("i1", "tool_call", "May I?", "c1", {"type": "object"}, 900.0)
+_USAGE = (Usage("openai", "gpt", 3, 4, 1, 2, None),)
+
+
+@pytest.mark.parametrize(
+    ("status", "terminal"),
+    [
+        (RunStatus.COMPLETED, RunFinished(Completed(), _USAGE)),
+        (RunStatus.COMPLETED, RunFinished(Completed((ToolCall("c2", "ask", '{"half": "\ud83d"}'),)))),
+        (RunStatus.COMPLETED, RunFinished(Completed(limit="max_iterations"), _USAGE)),
+        (RunStatus.INTERRUPTED, RunFinished(Interrupted((_QUESTION,), (ToolCall("c2", "ask", "{}"),)), _USAGE)),
+        (RunStatus.CANCELLED, RunFinished(Cancelled())),
+        (RunStatus.FAILED, RunFailed("model_timeout", "too slow", _USAGE)),
+        (RunStatus.FAILED, RunFailed("model_refused", "no", remote=RemoteError(400, "wrong"))),
+    ],
+    ids=["completed", "client tools", "limit", "interrupted", "cancelled", "failed", "refused"],
+)
+@pytest.mark.parametrize("has_custom", [False, True])
+async def test_a_run_remembers_the_event_with_which_it_ended(
+    store: Store, status: RunStatus, terminal: Terminal, *, has_custom: bool
+) -> None:
+    end = replace(ended(), status=status, usage=terminal.usage, terminal=terminal, has_custom=has_custom)
+    if isinstance(terminal, RunFailed):
+        end = replace(end, error_code=terminal.code, error_message=terminal.message)
+    await begin(store, "r1")
+    await within(store.end_run(end, thread(), keep=1, first=1, records=records(1, 1)))
+    assert await within(store.load_run(OWNER, "r1")) == end
+    assert (await within(store.list_runs(OWNER, "t1", limit=5, cursor=None))).items == (end,)
 
 
 async def test_a_threads_runs_are_listed_the_newest_first(store: Store) -> None:
