@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from gateway.events import Custom
 from gateway.messages import Base64Source, ContentBlock, ImageBlock, JsonValue, TextBlock
 from gateway.tool import ToolContext, ToolError
 
@@ -91,3 +92,9 @@ def python_tool(name: str, **more: object) -> dict[str, object]:
 def python_tools(*names: str) -> list[dict[str, object]]:
     """The configuration of these tools."""
     return [python_tool(name) for name in names]
+
+
+def tell_over_a2a(context: ToolContext) -> str:
+    """Answer a client of A2A with a message."""
+    context.announce(Custom("a2a.message", {"parts": [{"text": "My own words"}]}))
+    return "told"
