@@ -9,11 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
-# How long events may wait to share a commit, normally and at most on an overloaded event loop.
-COMMIT_WINDOW_SECONDS = 0.010
-LONGEST_COMMIT_WINDOW_SECONDS = 0.200
 # An event loop is overloaded if it worked for more than this share of the time since the last window closed, or if a
 # window closes late by this share of the shortest window: then other processes had its processor. It has time to spare
 # below the other share.
@@ -29,6 +26,16 @@ _LARGE_GAP_SECONDS = 0.040
 _ROUNDS_TO_READ = 2
 
 
+class WindowSeconds(NamedTuple):
+    """How long events may wait to share a commit, normally and at most on an overloaded event loop."""
+
+    shortest: float
+    longest: float
+
+
+USUAL_WINDOW: Final = WindowSeconds(0.010, 0.200)
+
+
 class WaitingRun(Protocol):
     """A run with events to be kept."""
 
@@ -39,11 +46,11 @@ class WaitingRun(Protocol):
 class CommitWindow:
     """The runs with waiting events, so that many events of many runs go to the store together.
 
-    A call of the store for each event costs more than everything else that happens to the event. A window is 10 ms
-    long. On an overloaded event loop that is hardly more than one event per run, and most of the work is the window's
-    fixed cost per run: a row of the log, waking a viewer, a write to its client. So if a window brought few events to
-    an overloaded loop, the next one is twice as long, up to 200 ms. If the loop had time to spare, the next one is half
-    as long.
+    A call of the store for each event costs more than everything else that happens to the event. A window is 10 ms long
+    with SQLite. On an overloaded event loop that is hardly more than one event per run, and most of the work is the
+    window's fixed cost per run: a row of the log, waking a viewer, a write to its client. So if a window brought few
+    events to an overloaded loop, the next one is twice as long, up to 200 ms. If the loop had time to spare, the next
+    one is half as long.
 
     Measured with streams of words at full speed: 1,000 streams took 11 to 14 us of processor time per event when only a
     late window made the next one longer, and take 6 to 7 now; 300 streams took 7.5, and take 5.7. The first events of
@@ -52,17 +59,19 @@ class CommitWindow:
 
     def __init__(
         self,
-        seconds: float = COMMIT_WINDOW_SECONDS,
+        seconds: float = USUAL_WINDOW.shortest,
+        longest: float = USUAL_WINDOW.longest,
         *,
         monotonic: Callable[[], float] = time.monotonic,
         thread_time: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`seconds`: the length of the shortest window; 0: nothing waits. The two clocks measure how much the loop
-        works.
+        """`seconds` and `longest` are the lengths of the shortest and the longest window, as the store needs them; 0:
+        nothing waits. The two clocks measure how much the loop works.
         """
         self._monotonic = monotonic
         self._thread_time = thread_time
         self._shortest = self._seconds = seconds
+        self._longest = longest
         self._due = 0.0
         self._is_late = False
         self._last = self._last_work = 0.0  # when the last window closed, and this thread's working time at that moment
@@ -137,6 +146,6 @@ class CommitWindow:
         is_overloaded = self._is_late or share_of_work > _BUSY_SHARE
         has_time_to_spare = not self._is_late and share_of_work < _CALM_SHARE
         if is_overloaded and 0 < events_each < _FEW_EVENTS and gap < _LARGE_GAP_SECONDS:
-            self._seconds = min(2 * self._seconds, LONGEST_COMMIT_WINDOW_SECONDS)
+            self._seconds = min(2 * self._seconds, self._longest)
         elif has_time_to_spare or events_each >= _MANY_EVENTS or gap >= 2 * _LARGE_GAP_SECONDS:
             self._seconds = max(self._seconds / 2, self._shortest)

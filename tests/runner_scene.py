@@ -60,7 +60,6 @@ class GatedStore:
             "load_start",
             "version_states",
             "runs_known_as",
-            "last_sequence",
             "queue_run",
             "begin_run",
             "end_run",
@@ -90,8 +89,9 @@ class GatedStore:
         return getattr(self._store, name)
 
     async def load_start(self, owner: str, client_id: str, thread_id: str | None = None) -> RunsAndThread:
-        await self._pass("load_start")
-        return await self._store.load_start(owner, client_id, thread_id)
+        found = await self._store.load_start(owner, client_id, thread_id)
+        await self._pass("load_start")  # who waits has it as it was
+        return found
 
     async def version_states(self, owner: str, thread_id: str) -> Mapping[int, Mapping[str, ModelState]]:
         states = await self._store.version_states(owner, thread_id)
@@ -101,10 +101,6 @@ class GatedStore:
     async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
         await self._pass("runs_known_as")
         return await self._store.runs_known_as(owner, client_id)
-
-    async def last_sequence(self, owner: str, run_id: str) -> int:
-        await self._pass("last_sequence")
-        return await self._store.last_sequence(owner, run_id)
 
     async def queue_run(self, run: RunRecord, messages: Sequence[Message] = ()) -> None:
         await self._pass("queue_run")

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.commit_window import CommitWindow
+from gateway.commit_window import USUAL_WINDOW, CommitWindow, WindowSeconds
 
 DEADLINE_SECONDS = 20
 
@@ -89,11 +89,11 @@ BUSY, HALF_BUSY, CALM = 0.95, 0.75, 0.1
 class Machine:
     """The clocks that a window asks, and one that has asked them before."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: WindowSeconds = USUAL_WINDOW) -> None:
         self.now = 1000.0
         self.worked = 0.0
         monkeypatch.setattr(asyncio.get_running_loop(), "time", self.monotonic)
-        self.window = CommitWindow(monotonic=self.monotonic, thread_time=self.thread_time)
+        self.window = CommitWindow(*seconds, monotonic=self.monotonic, thread_time=self.thread_time)
         self.window._hand_over()
 
     def monotonic(self) -> float:
@@ -135,6 +135,13 @@ async def test_a_window_is_longer_only_where_few_events_come_to_a_loop_that_has_
     share_of_work: float, late: float, gap: float, lengths: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert Machine(monkeypatch).lengths(len(lengths), share_of_work, late, gap) == lengths
+
+
+async def test_a_store_says_how_long_events_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, WindowSeconds(0.050, 0.300))
+    assert machine.window.seconds == 0.050
+    assert machine.lengths(5, BUSY, 0.0, 20) == [100, 200, 300, 300, 300]
+    assert machine.lengths(4, CALM, 0.0, 20) == [150, 75, 50, 50]
 
 
 @pytest.mark.parametrize(

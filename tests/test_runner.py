@@ -305,10 +305,10 @@ async def test_an_answer_that_is_sent_twice_under_its_runs_id_finds_the_run_that
     ran: list[str] = []
     async with runner_scene(agent_of("a", _ASKS, (_refund(ran), "always"))) as scene:
         given = _resume("ask", InterruptAnswer(await _ask(scene), "resolved", approved=True))
-        scene.store.hold("last_sequence")
+        scene.store.hold("load_start")
         slower = asyncio.create_task(scene.start("a", given))
-        await until(scene.store.reached["last_sequence"].is_set)
-        waits = scene.store.open_for_others("last_sequence")
+        await until(scene.store.reached["load_start"].is_set)
+        waits = scene.store.open_for_others("load_start")
         events = await read(await scene.start("a", given))
         await scene.until_idle()
         waits.set()

@@ -95,7 +95,7 @@ class RunDriver:
         most = options.max_waiting_per_thread
         self.lines = ThreadLines(most, clock, stop=self.cancel, ends_unwatched=self._ends_unwatched)
         self.removal = ThreadRemoval(store, clock)
-        self.window = CommitWindow()
+        self.window = CommitWindow(*store.commit_window)
         self.beginnings = Beginnings()
         self._options = options
         self._redacted = redacted

@@ -1,8 +1,7 @@
 """The embedded store: keeps each promise of `gateway.store.Store` with rows and commits.
 
 Below: everything in this package. Writes are done in the order of the calls, the short ones on the event loop itself
-(group_commit says why and which). Reads have their own threads, except for index look-ups of one run or of a thread
-that is not there (`_look`).
+(group_commit says why and which). Reads have their own threads, except for a few index look-ups (StoreAccess.look).
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import TypeVar
 
 from gateway.agent import Absent
 from gateway.clock import Kept, SystemClock
+from gateway.commit_window import USUAL_WINDOW, WindowSeconds
 from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.events import OpenInterrupt
-from gateway.frozen import replace
 from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, Message
 from gateway.model_state import ModelState
@@ -37,13 +36,14 @@ from gateway.sqlite import (
 )
 from gateway.sqlite.access import StoreAccess
 from gateway.sqlite.address import Address
+from gateway.sqlite.cached_threads import CachedThreads
 from gateway.sqlite.collected_threads import CollectedThreads, encoded_messages
 from gateway.sqlite.cursors import place_cursor, read_place, read_time, time_cursor
 from gateway.sqlite.documents import MasterKeys, SqliteDocuments
 from gateway.sqlite.erasure import USUAL_TIMES, ErasureTimes
 from gateway.sqlite.held_file import Patience
 from gateway.sqlite.tables import KeptThread
-from gateway.sqlite.thread_cache import LIMIT_BYTES, ThreadCache
+from gateway.sqlite.thread_cache import LIMIT_BYTES
 from gateway.sqlite.writes import RunLog, pages_of
 from gateway.store import (
     Approval,
@@ -87,12 +87,12 @@ class SqliteStore:
         cache_bytes: int = LIMIT_BYTES,
         erasure_times: ErasureTimes = USUAL_TIMES,
     ) -> None:
-        self._cache = ThreadCache(cache_bytes)
         self._runs: dict[tuple[str, str], RunLog] = {}
         self._early: set[tuple[str, str]] = set()  # runs with events that came before begin_run was committed
         keys = MasterKeys(environment.master_keys)
         self._access = StoreAccess(address, keys.open, self._forget_runs, erasure_times, environment.clock.monotonic)
         self._write, self._read, self._look = self._access.write, self._access.read, self._access.look
+        self._threads = CachedThreads(self._access, cache_bytes)
         self._collected = CollectedThreads(environment.thread_documents, environment.clock)
         self._documents = SqliteDocuments(self._access, environment.clock, keys, environment.on_secrets)
 
@@ -114,17 +114,17 @@ class SqliteStore:
         self._access.stop_waiting()
 
     @property
+    def commit_window(self) -> WindowSeconds:
+        return USUAL_WINDOW
+
+    @property
     def documents(self) -> SqliteDocuments:
         return self._documents
 
     # --- threads
 
     async def load_thread(self, owner: str, thread_id: str) -> Thread | None:
-        key = (owner, thread_id)
-        cached = self._cache.get(key)
-        if cached is not None or self._is_absent(key):
-            return cached
-        return await self._load(key)
+        return await self._threads.load(owner, thread_id)
 
     async def list_threads(self, owner: str, *, limit: int, cursor: str | None, skip: int = 0) -> Page[ThreadSummary]:
         before = None if cursor is None else read_time(b"t", cursor)
@@ -304,12 +304,12 @@ class SqliteStore:
                 self._early.discard((run.owner, run.run_id))
             else:
                 self._runs[run.owner, run.run_id] = RunLog(key, records.count + 1, run.thread_id)
-            self._thread_written(thread, keep, written)
+            self._threads.written(thread, keep, written)
 
         await self._write(
             work,
             kept,
-            lambda: self._cache.changed((thread.owner, thread.thread_id)),
+            lambda: self._threads.changed((thread.owner, thread.thread_id)),
             pages=_RUN_PAGES + _message_pages(len(thread.messages) - keep),
             long=bool(thread.collection),
             patience=Patience.LONG if patient else Patience.SHORT,
@@ -360,7 +360,7 @@ class SqliteStore:
             return self._collected.write_thread(connection, thread, keep, at_once=True)
 
         def kept(written: KeptThread) -> None:
-            self._thread_written(thread, keep, written)
+            self._threads.written(thread, keep, written)
             if erase:
                 self._access.erase()
 
@@ -369,7 +369,7 @@ class SqliteStore:
         return self._write(
             work,
             kept,
-            lambda: self._cache.changed((thread.owner, thread.thread_id)),
+            lambda: self._threads.changed((thread.owner, thread.thread_id)),
             pages=_RUN_PAGES + _message_pages(len(thread.messages) - keep) + pages_of(1, len(records.lines)),
             long=bool(erase or thread.collection),
             patience=Patience.LONG,
@@ -379,11 +379,7 @@ class SqliteStore:
         return await self._read(lambda connection: run_rows.read_run(connection, owner, run_id))
 
     async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
-        # Nearly always there is one run or none, and a thread takes ten times as long to find it.
-        few = self._look(lambda connection: run_rows.read_known_as(connection, owner, client_id, limit=2))
-        if few is not None and len(few) < 2:
-            return few
-        return await self._read(lambda connection: run_rows.read_known_as(connection, owner, client_id))
+        return await self._threads.runs_known_as(owner, client_id)
 
     async def list_runs(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[RunRecord]:
         before = _LARGEST if cursor is None else read_place(b"r", cursor)
@@ -412,10 +408,7 @@ class SqliteStore:
         return deleted
 
     async def load_start(self, owner: str, client_id: str, thread_id: str | None = None) -> RunsAndThread:
-        runs = await self.runs_known_as(owner, client_id)
-        if thread_id is None and runs:
-            thread_id = runs[0].thread_id
-        return RunsAndThread(runs, None if thread_id is None else await self.load_thread(owner, thread_id))
+        return await self._threads.load_start(owner, client_id, thread_id)
 
     async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
         after, limit = min(max(after, 0), _LARGEST), max(limit, 1)
@@ -500,7 +493,7 @@ class SqliteStore:
         """A write that changes a thread: the cache drops it."""
 
         def changed(_: object = None) -> None:
-            self._cache.changed(key)
+            self._threads.changed(key)
 
         return self._write(work, changed, changed, long=long, makes_room=makes_room)
 
@@ -512,59 +505,17 @@ class SqliteStore:
             long=True,
         )
 
-    def _is_absent(self, key: tuple[str, str]) -> bool:
-        """Whether it is certain that there is no such thread."""
-        if self._cache.is_absent(key):
-            return True
-        if self._look(lambda connection: tables.has_thread(connection, *key)) is not False:
-            return False
-        self._cache.found_absent(key)
-        return True
-
-    async def _load(self, key: tuple[str, str]) -> Thread | None:
-        """Read a thread and put it into the cache."""
-        loading = self._cache.start_loading(key)
-        try:
-            loaded = await self._read(lambda connection: tables.read_thread(connection, *key))
-        except BaseException:
-            self._cache.give_up_loading(key, loading)
-            raise
-        if loaded is None:
-            self._cache.finish_loading(key, loading, None, [], 0)
-            return None
-        self._cache.finish_loading(key, loading, loaded.thread, loaded.sizes, loaded.state_size)
-        return loaded.thread
-
     def _write_thread(
         self, thread: Thread, keep: int, work: Callable[[sqlite3.Connection], KeptThread]
     ) -> Kept[KeptThread]:
         """Write a thread outside a run."""
         return self._write(
             work,
-            lambda written: self._thread_written(thread, keep, written),
-            lambda: self._cache.changed((thread.owner, thread.thread_id)),
+            lambda written: self._threads.written(thread, keep, written),
+            lambda: self._threads.changed((thread.owner, thread.thread_id)),
             pages=_RUN_PAGES + _message_pages(len(thread.messages) - keep),
             long=bool(thread.collection),
         )
-
-    def _thread_written(self, thread: Thread, keep: int, written: KeptThread) -> None:
-        stored = (written.title, written.created_at, written.listed, written.hidden, written.expires_at)
-        same = (thread.title, thread.created_at, thread.listed, thread.hidden, thread.expires_at) == stored
-        if not same or thread.collection != written.collection:
-            thread = replace(
-                thread,
-                title=written.title,
-                created_at=written.created_at,
-                listed=written.listed,
-                hidden=written.hidden,
-                expires_at=written.expires_at,
-                collection=written.collection,
-            )
-        key = (thread.owner, thread.thread_id)
-        if written.sizes is None:
-            self._cache.changed(key)
-        else:
-            self._cache.written(key, thread, keep, written.sizes, written.state_size)
 
     def _forget_runs(self, logs: set[RunLog]) -> None:
         """Drop what memory has of these runs' logs, so that their next events are checked against the tables."""

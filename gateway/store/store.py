@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from gateway.agent import Secret
 from gateway.clock import Clock
+from gateway.commit_window import WindowSeconds
 from gateway.documents.document import DocumentStore
 from gateway.store.retention import RetentionStore
 from gateway.store.runs import RunStore
@@ -30,10 +31,17 @@ class Vacuumed(NamedTuple):
 class Store(ThreadStore, RunStore, RetentionStore, Protocol):
     """Everything that outlives a process.
 
-    Writes happen in the order of the calls, and completely, even if the caller is cancelled meanwhile. Methods raise
-    StoreError if the store cannot be used and StoreFullError if there is no room; both may pass. While another program
-    holds the store, writes of a run under way (append_events, end_run) wait for it, up to the operator's limit; others
-    wait for 5 seconds, and reads do not.
+    Writes of a thread happen in the order of the calls, and completely, even if the caller is cancelled meanwhile. Of
+    each write, a begin, an end, an edit, a version, a fork or a deletion, a reader sees everything or nothing, also
+    after a crash. A write to a thread that somebody else has taken over raises ConflictError.
+
+    Data that are read by an id are as they were last written: a thread with its messages, versions, runs and open
+    interrupts, a run and its log, a message that is looked up by its id. Lists and searches may lack the writes of the
+    last second, and numbers of bytes and the `most` of documents are about right.
+
+    Methods raise StoreError if the store cannot be used and StoreFullError if there is no room; both may pass.
+    While another program holds the store, writes of a run under way (append_events, end_run) wait for it, up to the
+    operator's limit; others wait for 5 seconds, and reads do not.
 
     A store gets a run's events as EventRecords, lines that it keeps as they are: one line may be several events, and
     `records.decode_events` makes events of lines, in order. It is free in how it keeps the rest: `encode_message`,
@@ -64,6 +72,10 @@ class Store(ThreadStore, RunStore, RetentionStore, Protocol):
     @property
     def documents(self) -> DocumentStore:
         """The documents: data that are neither threads nor runs, in the same file and the same transactions."""
+
+    @property
+    def commit_window(self) -> WindowSeconds:
+        """How long events of runs under way may wait to share a commit."""
 
     async def keep_secret(self, name: str, fresh: bytes) -> bytes:
         """The secret of that name; if there is none yet, `fresh` becomes it for every process."""

@@ -33,8 +33,9 @@ class Trips:
     _looks: int = 0
 
     def around(self, store: Store) -> Store:
-        for name in ("_look", "_read"):
-            setattr(store, name, partial(self._looked, getattr(store, name)))
+        inner = cast(Any, store)
+        for owner, name in ((inner, "_look"), (inner, "_read"), (inner._access, "look"), (inner._access, "read")):
+            setattr(owner, name, partial(self._looked, getattr(owner, name)))
         return cast(Store, _CountedStore(store, self))
 
     def start(self) -> None:

@@ -347,7 +347,7 @@ async def interrupted(store: Store, work: Coroutine[Any, Any, object]) -> None:
     """A write that nobody waits for any more once its messages are kept, as after a kill."""
     assert isinstance(store, SqliteStore)
     task = asyncio.create_task(work)
-    await until(lambda: store._cache.get((OWNER, "t1")))
+    await until(lambda: store._threads._cache.get((OWNER, "t1")))
     task.cancel()
     with suppress(asyncio.CancelledError):
         await within(task)
