@@ -54,7 +54,7 @@ CORE = tests/history tests/loops tests/protocols tests/runs tests/turns $(sort $
 ROOM_TESTS = $(if $(ROOM),$(CORE) $(foreach room,$(ROOM),$(call room_tests,$(room))))
 room_tests = $(or $(wildcard tests/$(1)),$(error tests/$(1) is not there: ROOM names folders of tests/))
 
-.PHONY: run test test-all clients conformance check page reference dist benchmark clean
+.PHONY: run test test-all clients conformance check page reference docs dist benchmark clean
 
 run: .venv/run-stamp
 	@$(MAKE) --silent --no-print-directory page || \
@@ -85,6 +85,12 @@ page: $(PAGE)
 reference: .venv/dev-stamp
 	$(BIN)/python -m tests.reference
 
+# the documentation as a site with search, llms.txt and llms-full.txt; a warning fails it
+docs: .venv/dev-stamp
+	rm -rf site
+	$(BIN)/python -m tests.site site
+	@echo "site/ is built: $(BIN)/python -m http.server -d site shows it at http://127.0.0.1:8000"
+
 # a wheel and a source distribution, both with the built page
 dist: $(PAGE) .venv/run-stamp
 	$(PIP_INSTALL) hatchling
@@ -104,7 +110,7 @@ benchmark: .venv/dev-stamp
 clean:
 	rm -rf .venv tests/clients/node_modules $(addprefix tests/front_ends/,node_modules build .venv) \
 		$(addprefix tests/openai_clients/,node_modules .venv) tests/a2a_clients/.venv tests/a2a_tck/.venv \
-		web-demo/node_modules gateway/page_files build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+		web-demo/node_modules gateway/page_files build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		.import_linter_cache
 	find gateway tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
