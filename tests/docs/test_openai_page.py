@@ -103,7 +103,7 @@ def test_the_headers_that_applications_send_are_those_that_the_gateway_is_told_t
     [endpoint] = yaml.safe_load(snippet("docs/openai.md", "", "LIBRECHAT"))["endpoints"]["custom"]
     chat = yaml.safe_load(snippet("docs/openai.md", "yaml", "protocols:"))["protocols"]["chat_completions"]
     assert {*endpoint["headers"], "X-OpenWebUI-Chat-Id"} == set(chat["thread_headers"])
-    assert "`X-OpenWebUI-Chat-Id`" in section(PAGE, "Clients")
+    assert "`X-OpenWebUI-Chat-Id`" in section(PAGE, "Open WebUI")
 
 
 async def test_a_container_is_answered_under_the_name_that_the_page_lists(tmp_path: Path) -> None:
