@@ -13,7 +13,7 @@ README: Final = "README.md"
 PAGES: Final = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
     for path in (
-        *(ROOT / name for name in (README, "CONTRIBUTING.md", "SECURITY.md")),
+        *(ROOT / name for name in (README, "CONTRIBUTING.md", "SECURITY.md", "web-demo/README.md")),
         *sorted((ROOT / "docs").rglob("*.md")),
     )
 }

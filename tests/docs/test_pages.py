@@ -13,7 +13,7 @@ from tests.documentation import PAGES, README, ROOT
 
 MOST_LINES = 150
 INDEX = "docs/README.md"
-WRITTEN = [*PAGES, "CHANGELOG.md", "web-demo/README.md"]
+WRITTEN = [*PAGES, "CHANGELOG.md"]
 LINKS = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 
 

@@ -27,12 +27,13 @@ NAMED = ("json", "python", "ts", "tsx", "js", "html")
 
 def test_every_snippet_is_tried() -> None:
     """YAML and shell are tried wherever they stand; any other block is named by a test of this folder, or is what the
-    front ends are made of."""
+    front ends are made of. web-demo/tests/readme.test.ts runs all TypeScript of web-demo/README.md."""
     folders = (Path(__file__).parent, ROOT / "tests" / "page")
     tests = (*(path for folder in folders for path in folder.glob("test_*.py")), ROOT / "tests" / "front_end_pages.py")
     source = "".join(path.read_text("utf-8") for path in tests)
     named = [ast.literal_eval(f"({words},)") for words in re.findall(r"\bsnippet\(((?:\"[^\"]*\"(?:, )?)+)\)", source)]
     tried = {snippet(*words) for words in named}
+    tried |= {each.text for each in snippets("ts") if each.page == "web-demo/README.md"}
 
     assert [str(each) for each in snippets(*NAMED) if each.text not in tried] == []
     assert {each.language for each in SNIPPETS} <= {*NAMED, "yaml", "sh", "mermaid", ""}
@@ -105,6 +106,9 @@ def test_a_command_is_one(tried: Snippet, capsys: pytest.CaptureFixture[str]) ->
             assert all(option.partition("=")[0] in helped for option in options), line
         elif program == "docker":
             assert line in (ROOT / "Dockerfile").read_text("utf-8"), f"the Dockerfile says it otherwise: {line}"
+        elif program == "npm":
+            scripts = json.loads((ROOT / "web-demo" / "package.json").read_text("utf-8"))["scripts"]
+            assert words == ["ci"] or words[-1] in scripts, line
         else:
             assert program in ("", "curl"), f"{program}: no test here knows how to try it"
 
