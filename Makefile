@@ -1,5 +1,6 @@
-# make run | test | test-all | clients | conformance | check | page | reference | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
+# make run | example | test | test-all | clients | conformance | check | page | reference | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
 #   make run ARGS="--port 9000"     make test PYTEST_ARGS="-k ag_ui -x"     make benchmark BENCHMARK_ARGS="..."
+#   make example NAME=shell         starts an example of examples/
 #   make test ROOM=a2a              runs the tests in tests/a2a and those of the core, without the checks
 #   make reference                  writes docs/reference/ anew, from the code
 #   make test PYTEST_PROCESSES=0    runs the tests in one process
@@ -7,6 +8,7 @@
 
 PYTHON ?=
 ARGS ?=
+NAME ?=
 PYTEST_ARGS ?=
 PYTEST_PROCESSES ?= logical
 ROOM ?=
@@ -48,18 +50,24 @@ USE_NODE = if ! { $(VITE_TAKES_NODE) && npm --version; } >/dev/null 2>&1; then \
 	NODE_USE_SYSTEM_CA=1; export NODE_USE_SYSTEM_CA
 NPM_CI = npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error --fetch-retries=2 --fetch-retry-mintimeout=2000
 
+PAGE_OR_NONE = $(MAKE) --silent --no-print-directory page || \
+	echo "The page could not be built, for the reason above. The gateway works without a new one." >&2
+
 # what every protocol goes through, whichever room is worked on
 CORE = tests/history tests/loops tests/protocols tests/runs tests/turns $(sort $(wildcard tests/test_runner*.py)) \
 	$(patsubst %,tests/test_%.py,event_order first_run invariants new_parts parts records renderer run_fold sse transcript)
 ROOM_TESTS = $(if $(ROOM),$(CORE) $(foreach room,$(ROOM),$(call room_tests,$(room))))
 room_tests = $(or $(wildcard tests/$(1)),$(error tests/$(1) is not there: ROOM names folders of tests/))
 
-.PHONY: run test test-all clients conformance check page reference docs dist benchmark clean
+.PHONY: run example test test-all clients conformance check page reference docs dist benchmark clean
 
 run: .venv/run-stamp
-	@$(MAKE) --silent --no-print-directory page || \
-		echo "The page could not be built, for the reason above. The gateway works without a new one." >&2
+	@$(PAGE_OR_NONE)
 	exec $(BIN)/agui-gateway serve $(ARGS)
+
+example: .venv/run-stamp
+	@$(PAGE_OR_NONE)
+	@$(USE_NODE); exec $(BIN)/python examples/start.py $(NAME)
 
 # test proves the gateway. test-all is the whole suite: also the packages, the image, the benchmarks and what searches long.
 test: SELECTED = -m 'not thorough' $(ROOM_TESTS)
@@ -110,7 +118,7 @@ benchmark: .venv/dev-stamp
 clean:
 	rm -rf .venv tests/clients/node_modules $(addprefix tests/front_ends/,node_modules build .venv) \
 		$(addprefix tests/openai_clients/,node_modules .venv) tests/a2a_clients/.venv tests/a2a_tck/.venv \
-		web-demo/node_modules gateway/page_files build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+		$(wildcard examples/*/page/node_modules) web-demo/node_modules gateway/page_files build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		.import_linter_cache
 	find gateway tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parent.parent
 README: Final = "README.md"
+EXAMPLES: Final = ROOT / "examples"
 # path below the root -> text
 PAGES: Final = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
@@ -46,6 +47,11 @@ def snippet(page: str, language: str, containing: str = "") -> str:
     """The one block of this language on this page that has this text in it."""
     [found] = [each.text for each in snippets(language) if each.page == page and containing in each.text]
     return found
+
+
+def example(name: str) -> str:
+    """The text of a file of examples/, such as `shell/main.sh`."""
+    return (EXAMPLES / name).read_text("utf-8")
 
 
 def section(page: str, title: str) -> str:
