@@ -1,6 +1,6 @@
 """The front ends that people build with: real packages, bundled into pages, before a real gateway.
 
-Below: `front_ends/`, an npm package of its own, and the snippets of docs/clients.md, which are what is bundled and run.
+Below: `front_ends/`, an npm package of its own, and the pages of the examples, which are what is bundled and run.
 Nothing leaves the machine: the servers' processes cannot speak to others, and the browser knows no host but 127.0.0.1.
 """
 
@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.agui_client import find_node
-from tests.documentation import snippet
+from tests.documentation import EXAMPLES, example, snippet
 from tests.page_browser import missing_part
 from tests.running_gateway import ADDRESS as LISTENING
 from tests.running_gateway import DEADLINE_SECONDS, agent, scripted
 
 FRONT_ENDS: Final = Path(__file__).parent / "front_ends"
-ADDRESS: Final = "http://127.0.0.1:8000"  # of the gateway, in the snippets
+ADDRESS: Final = "http://127.0.0.1:8000"  # of the gateway, in the examples
 ONLY_LOOPBACK: Final = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 # Refunds once a person agrees, speaks slowly when asked to, suggests what to ask where it has to.
 REFUNDING: Final[Mapping[str, Any]] = agent(
@@ -50,66 +50,68 @@ REFUNDING: Final[Mapping[str, Any]] = agent(
     ],
 )  # fmt: skip
 _MODULES: Final = FRONT_ENDS / "node_modules"
-# A copy of the pages' sources for each process that runs tests: what they import is written beside them.
+# A copy of the pages' sources for each process that runs tests, with the addresses that a test has.
 _SOURCES: Final = FRONT_ENDS / "build" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
-_SNIPPETS: Final = _SOURCES / "build" / "snippets"
-_PAGES: Final = _SOURCES / "build" / "pages"
+_COPILOTKIT: Final = _SOURCES / "copilotkit"
+_PAGES: Final = _SOURCES / "pages"
 _QUIET: Final = {"COPILOTKIT_TELEMETRY_DISABLED": "true", "DO_NOT_TRACK": "1"}
 _BUNDLE: Final = (
     "--bundle", "--splitting", "--format=esm", "--loader:.woff2=empty", "--loader:.woff=empty", "--loader:.ttf=empty",
     '--define:process.env.NODE_ENV="production"', "--log-level=error", f"--outdir={_PAGES}",
 )  # fmt: skip
 _BUILD_SECONDS: Final = 100.0
+_INSTALLED: Final = shutil.ignore_patterns("node_modules", "build")
 
 
 @cache
-def written_snippets() -> Path:
-    """The folder with docs/clients.md's snippets for CopilotKit (with either client) and assistant-ui as files."""
+def written_sources() -> Path:
+    """The folder with the pages of the examples, which ask the gateway that they come from.
+
+    CopilotKit's runtime is there a second time, with the agent of 1.0.0 that docs/clients.md shows.
+    """
     if not _MODULES.is_dir():
         missing_part("the front ends are not installed here; 'make clients' installs them")
-    runtime = snippet("docs/clients.md", "ts", "GatewayRunner")
+    shutil.rmtree(_SOURCES, ignore_errors=True)
+    shutil.copytree(EXAMPLES / "copilotkit/page", _COPILOTKIT, ignore=_INSTALLED)
+    shutil.copytree(EXAMPLES / "assistant-ui/page", _SOURCES / "assistant-ui", ignore=_INSTALLED)
+    for file in ("assistant-ui/page/main.tsx", "assistant-ui/page/history.ts"):
+        assert ADDRESS in example(file)
+        (_SOURCES / "assistant-ui" / Path(file).name).write_text(example(file).replace(ADDRESS, ""), "utf-8")
+    runtime = example("copilotkit/page/runtime.ts")
     agent = snippet("docs/clients.md", "ts", "maxProtocolVersion").replace('"@ag-ui/client"', '"client-1.0.0"')
     made = "new HttpAgent({ url: `${agents}/assistant/run` })"
     assert made in runtime
     newer = runtime.replace(made, made.replace("HttpAgent", "CopilotKitAgent") + " as never")
-    shutil.rmtree(_SOURCES, ignore_errors=True)
-    _SNIPPETS.mkdir(parents=True)
-    for source in (*FRONT_ENDS.glob("*.tsx"), FRONT_ENDS / "tsconfig.json"):
-        shutil.copy(source, _SOURCES)
-    (_SNIPPETS / "runtime.ts").write_text(runtime, "utf-8")
-    (_SNIPPETS / "agent.ts").write_text(agent, "utf-8")
-    (_SNIPPETS / "runtime-1.0.0.ts").write_text(f'import {{ CopilotKitAgent }} from "./agent";\n{newer}', "utf-8")
-    (_SNIPPETS / "approval.tsx").write_text(snippet("docs/clients.md", "tsx", "useInterrupt"), "utf-8")
-    history = snippet("docs/clients.md", "ts", "threadHistory").replace(f'"{ADDRESS}"', "location.origin")
-    (_SNIPPETS / "history.ts").write_text(history, "utf-8")
-    (_SNIPPETS / "loaded.tsx").write_text(snippet("docs/clients.md", "tsx", "OnceLoaded"), "utf-8")
-    return _SNIPPETS
+    (_COPILOTKIT / "agent.ts").write_text(agent, "utf-8")
+    (_COPILOTKIT / "runtime-1.0.0.ts").write_text(f'import {{ CopilotKitAgent }} from "./agent";\n{newer}', "utf-8")
+    return _SOURCES
 
 
 @cache
 def bundled_pages() -> Path:
     """The folder with all pages' scripts."""
-    written_snippets()
-    _run("esbuild", *_BUNDLE, *sorted(path.name for path in _SOURCES.glob("*.tsx")))
+    written_sources()
+    _run("esbuild", *_BUNDLE, *(f"{page}={page}/main.tsx" for page in ("assistant-ui", "copilotkit")))
     return _PAGES
 
 
 def type_complaints() -> str:
-    """What the type checker says of the pages and the snippets, with the real packages."""
-    written_snippets()
-    return _run("tsc", "--project", ".", check=False)
+    """What the type checker says of the pages and CopilotKit's runtimes, with the real packages."""
+    written_sources()
+    return "".join(_run("tsc", "--project", page, check=False) for page in ("assistant-ui", "copilotkit"))
 
 
 @contextlib.asynccontextmanager
 async def copilotkit_runtime(gateway: str, name: str = "runtime") -> AsyncGenerator[str]:
-    """CopilotKit's runtime as docs/clients.md writes it, before that gateway; its address."""
-    code = (written_snippets() / f"{name}.ts").read_text("utf-8")
+    """CopilotKit's runtime as the example has it, before that gateway; its address."""
+    written_sources()
+    code = (_COPILOTKIT / f"{name}.ts").read_text("utf-8")
     for documented, real in ((ADDRESS, gateway), ("listen(3000)", 'listen(0, "127.0.0.1")')):
         assert documented in code
         code = code.replace(documented, real)
-    started = _SNIPPETS / "started.ts"
+    started = _COPILOTKIT / "started.ts"
     started.write_text(code, "utf-8")
-    module = _SNIPPETS.parent / "started.mjs"
+    module = _SOURCES / "started.mjs"
     _run("esbuild", str(started), "--bundle", "--packages=external", "--platform=node", "--format=esm",
          "--log-level=error", f"--outfile={module}")  # fmt: skip
     started.unlink()

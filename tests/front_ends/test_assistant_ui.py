@@ -1,4 +1,4 @@
-"""assistant-ui in a real page, straight before the gateway: text, approvals, and an approval after a reload."""
+"""The page of examples/assistant-ui in a browser: text, approvals, and an approval after a reload."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def chat(browser: Browser, directory: Path) -> AsyncGenerator[tuple[Screen
         gateway_process(write_configuration(directory, [REFUNDING])) as gateway,
         screen(
             browser,
-            f"{gateway.client.base_url}/front_ends/assistant_ui?thread=t1",
+            f"{gateway.client.base_url}/front_ends/assistant-ui?thread=t1",
             files=bundled_pages(),
             expected=["404"],  # there is no such thread yet
         ) as shown,

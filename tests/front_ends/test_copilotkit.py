@@ -1,4 +1,4 @@
-"""CopilotKit, as people install it, in a real page: its runtime and interrupts as docs/clients.md writes them."""
+"""The page of examples/copilotkit in a browser, with its runtime: reloads, approvals, suggestions."""
 
 from __future__ import annotations
 

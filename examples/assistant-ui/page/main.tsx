@@ -1,4 +1,4 @@
-/** assistant-ui before the gateway, without a server between: `?thread=` names the conversation. */
+/** assistant-ui before the gateway, without a server between: `?thread=` names the conversation, else the tab keeps one. */
 import { HttpAgent } from "@ag-ui/client";
 import {
   AssistantRuntimeProvider,
@@ -10,10 +10,11 @@ import {
 import { useAgUiRuntime } from "@assistant-ui/react-ag-ui";
 import { useMemo } from "react";
 import { createRoot } from "react-dom/client";
-import { threadHistory } from "./build/snippets/history";
-import { OnceLoaded } from "./build/snippets/loaded";
+import { threadHistory } from "./history";
+import { OnceLoaded } from "./loaded";
 
-const threadId = new URLSearchParams(location.search).get("thread")!;
+const asked = new URLSearchParams(location.search);
+const threadId: string = asked.get("thread") ?? (sessionStorage.thread ??= crypto.randomUUID());
 
 function ToolCall({ toolName, result, approval, respondToApproval }: ToolCallMessagePartProps) {
   const waits = approval !== undefined && approval.approved === undefined;
@@ -35,7 +36,7 @@ function Message() {
 }
 
 function Chat() {
-  const agent = useMemo(() => new HttpAgent({ url: "/agents/assistant/run", threadId }), []);
+  const agent = useMemo(() => new HttpAgent({ url: "http://127.0.0.1:8000/agents/assistant/run", threadId }), []);
   const history = useMemo(() => threadHistory(threadId), []);
   return (
     <AssistantRuntimeProvider runtime={useAgUiRuntime({ agent, adapters: { history } })}>

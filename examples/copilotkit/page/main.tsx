@@ -1,9 +1,11 @@
-/** CopilotKit's chat: `?thread=` names the conversation, `?suggest` asks for suggestions. */
+/** CopilotKit's chat: `?thread=` names the conversation, else the tab keeps one; `?suggest` asks for suggestions. */
 import { CopilotChat, CopilotKitProvider, useConfigureSuggestions } from "@copilotkit/react-core/v2";
 import { createRoot } from "react-dom/client";
-import { Approval } from "./build/snippets/approval";
+import { Approval } from "./approval";
+import "@copilotkit/react-core/v2/styles.css";
 
 const asked = new URLSearchParams(location.search);
+const threadId = asked.get("thread") ?? (sessionStorage.thread ??= crypto.randomUUID());
 
 function Suggestions() {
   const agent = { consumerAgentId: "assistant", providerAgentId: "assistant" };
@@ -14,7 +16,7 @@ function Suggestions() {
 createRoot(document.querySelector("main")!).render(
   <CopilotKitProvider runtimeUrl="/api/copilotkit" useSingleEndpoint={false} showDevConsole={false}>
     {asked.has("suggest") && <Suggestions />}
-    <CopilotChat agentId="assistant" threadId={asked.get("thread")!} />
+    <CopilotChat agentId="assistant" threadId={threadId} />
     <Approval />
   </CopilotKitProvider>,
 );
