@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.documentation import snippet
 from tests.embedded_gateway import HELPER, client_of, embedded
-from tests.running_gateway import parse_frames, run_body, write_configuration
+from tests.running_gateway import write_configuration
 
 
 def program(text: str) -> dict[str, Any]:
@@ -18,16 +17,6 @@ def program(text: str) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "my_program"}
     exec(text, names)
     return names
-
-
-async def test_a_program_serves_the_gateway_below_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_configuration(tmp_path, [HELPER])
-    monkeypatch.chdir(tmp_path)
-    app = program(snippet("docs/embedding.md", "python", "Mount("))["app"]
-    async with app.router.lifespan_context(app), client_of(app, "/gateway") as client:
-        answer = await client.post("/agents/helper/run", json=run_body())
-        assert parse_frames(answer.content)[-1].type == "RUN_FINISHED"
-    assert os.listdir(tmp_path).count("gateway.db") == 1
 
 
 async def test_a_program_says_which_protocols_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

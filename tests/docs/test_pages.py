@@ -13,7 +13,8 @@ from tests.documentation import PAGES, README, ROOT
 
 MOST_LINES = 150
 INDEX = "docs/README.md"
-WRITTEN = [*PAGES, "CHANGELOG.md"]
+EXAMPLES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").rglob("README.md"))
+WRITTEN = [*PAGES, *EXAMPLES, "CHANGELOG.md"]
 LINKS = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 
 
@@ -65,7 +66,7 @@ def test_every_module_that_is_named_is_there(page: str) -> None:
     examples = {"shop.py", "backup.py", *(f"gateway/{room}/{name}.py" for room, name in rooms.items())}
     for name in re.findall(r"(?<![\w./-])[\w/]+\.py\b", PAGES[page]):
         if name not in examples:
-            assert (ROOT / ("" if name.startswith("examples/") else "gateway") / name).is_file(), name
+            assert (ROOT / "gateway" / name).is_file(), name
 
 
 def test_the_source_distribution_has_the_pages() -> None:

@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import configparser
 import json
-import os
 import shlex
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from gateway.cli import main
 from gateway.configuration.sections import ServerSection
 from gateway.sqlite.address import parse_address
 from tests.documentation import PAGES, ROOT, snippet
-from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, local_gateway
+from tests.example_gateway import ADDRESS, ALICE_KEY, example_gateway, output, program_output
+from tests.running_gateway import LocalGateway
 
-ADDRESS = "http://127.0.0.1:8000"
-KEY = "alice-key-of-the-quick-starts"
 ANSWER = "3,519,000"
-
-
-@asynccontextmanager
-async def gateway_of(page: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[LocalGateway]:
-    """The gateway that the page's configuration makes."""
-    monkeypatch.setenv("ALICE_KEY", KEY)
-    file = yaml.safe_load(snippet(page, "yaml", "alice"))
-    sections = {"protocols": file["protocols"]} if "protocols" in file else {}
-    async with local_gateway(directory, file["agents"], server=file["server"], sections=sections) as gateway:
-        yield gateway
-
-
-async def printed(gateway: LocalGateway, code: str, directory: Path) -> str:
-    """The output of a program of a page."""
-    file = directory / "program.py"
-    file.write_text(code.replace(ADDRESS, gateway.client.base_url), "utf-8")
-    return await output(sys.executable, str(file), directory=directory)
 
 
 async def said_to(gateway: LocalGateway, line: str, directory: Path) -> str:
@@ -50,38 +26,25 @@ async def said_to(gateway: LocalGateway, line: str, directory: Path) -> str:
     return await output("sh", "-c", line, directory=directory)
 
 
-async def output(*command: str, directory: Path) -> str:
-    environ = {**os.environ, "ALICE_KEY": KEY, "NO_PROXY": "*"}
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, cwd=directory, env=environ, stdout=pipe, stderr=pipe)
-    async with asyncio.timeout(3 * DEADLINE_SECONDS):
-        said, wrong = await process.communicate()
-    assert process.returncode == 0, wrong.decode()
-    return said.decode()
-
-
-async def test_the_sdk_gets_an_answer_and_a_chat_of_open_webui_is_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = "docs/quickstart-openai.md"
-    async with gateway_of(page, tmp_path, monkeypatch) as gateway:
-        said = await printed(gateway, snippet("docs/quickstart-openai.md", "python", "import OpenAI"), tmp_path)
-        headers = {"authorization": f"Bearer {KEY}", "x-openwebui-chat-id": "chat-1"}
+async def test_the_sdk_gets_an_answer_and_a_chat_of_open_webui_is_a_thread(tmp_path: Path) -> None:
+    async with example_gateway("openai-sdk/gateway.yaml", tmp_path) as gateway:
+        said = await program_output("openai-sdk/main.py", gateway, tmp_path)
+        headers = {"authorization": f"Bearer {ALICE_KEY}", "x-openwebui-chat-id": "chat-1"}
         body = {"model": "assistant", "stream": True, "messages": [{"role": "user", "content": "Hello"}]}
         await gateway.client.http.post("/v1/chat/completions", json=body, headers=headers)
-        listed = json.loads(await said_to(gateway, snippet(page, "sh", "/threads"), tmp_path))
+        line = snippet("docs/quickstart-openai.md", "sh", "/threads")
+        listed = json.loads(await said_to(gateway, line, tmp_path))
 
     assert said.startswith("['assistant']\n")
     assert ANSWER in said
     assert [thread["id"] for thread in listed["threads"]] == ["chat-1"]
 
 
-async def test_a_script_for_ml_commons_works_with_another_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = "docs/quickstart-ml-commons.md"
-    async with gateway_of(page, tmp_path, monkeypatch) as gateway:
-        code = snippet("docs/quickstart-ml-commons.md", "python", "opensearchpy")
-        *answer, question = (await printed(gateway, code, tmp_path)).splitlines()
-        chunks = await said_to(gateway, snippet(page, "sh", "_execute/stream"), tmp_path)
+async def test_a_script_for_ml_commons_works_with_another_host(tmp_path: Path) -> None:
+    async with example_gateway("opensearch-py/gateway.yaml", tmp_path) as gateway:
+        *answer, question = (await program_output("opensearch-py/main.py", gateway, tmp_path)).splitlines()
+        line = snippet("docs/quickstart-ml-commons.md", "sh", "_execute/stream")
+        chunks = await said_to(gateway, line, tmp_path)
 
     assert ANSWER in "".join(answer)
     assert question == "What was the population of Seattle in 2023?"

@@ -17,7 +17,7 @@ from gateway.cli import main
 from gateway.configuration.known_parts import known_parts
 from gateway.configuration.sections import AgentSection, ConfigurationSection, ServerSection
 from gateway.settings import Flags, check_settings
-from tests.documentation import PAGES, README, ROOT, SNIPPETS, Snippet, snippet, snippets
+from tests.documentation import PAGES, README, ROOT, SNIPPETS, Snippet, example, snippet, snippets
 from tests.running_gateway import agent, local_gateway, run_body, scripted
 
 # what the snippets take from the environment
@@ -26,9 +26,10 @@ NAMED = ("json", "python", "ts", "tsx", "js", "html")
 
 
 def test_every_snippet_is_tried() -> None:
-    """YAML and shell are tried wherever they stand; any other block is named by a test of this folder, or is what the
-    front ends are made of. web-demo/tests/readme.test.ts runs all TypeScript of web-demo/README.md."""
-    folders = (Path(__file__).parent, ROOT / "tests" / "page")
+    """YAML and shell are tried wherever they stand; any other block is named by a test of this folder, is a file of an
+    example, or is what the front ends are made of. web-demo/tests/readme.test.ts runs all TypeScript of
+    web-demo/README.md."""
+    folders = (Path(__file__).parent, ROOT / "tests" / "examples")
     tests = (*(path for folder in folders for path in folder.glob("test_*.py")), ROOT / "tests" / "front_end_pages.py")
     source = "".join(path.read_text("utf-8") for path in tests)
     named = [ast.literal_eval(f"({words},)") for words in re.findall(r"\bsnippet\(((?:\"[^\"]*\"(?:, )?)+)\)", source)]
@@ -61,7 +62,7 @@ def write_configuration(yaml_text: str, directory: Path) -> Path:
 def write_shop(directory: Path) -> None:
     """The modules that the snippets' tools are in."""
     (directory / "shop").mkdir()
-    functions = snippet("README.md", "python", "def stock"), snippet("docs/quickstart-page.md", "python", "def refund")
+    functions = snippet("README.md", "python", "def stock"), example("http-agent/shop.py")
     (directory / "shop" / "__init__.py").write_text("\n\n".join(functions), "utf-8")
     (directory / "shop" / "tools.py").write_text(
         snippet("docs/tools.md", "python", "def add_to_list")

@@ -1,4 +1,4 @@
-"""Adapters as others know them: the sample of the protocol's own documentation, and examples/custom_adapter.py."""
+"""Adapters as others know them: the sample of the protocol's own documentation, and that of examples/adapter."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from gateway.adapters import A2AFastAPIDefaultAdapter, AdapterApp, ProtocolAdapter, ResponseAPIDefaultAdapter
-from tests.documentation import ROOT
+from tests.documentation import EXAMPLES
 from tests.embedded_gateway import HELPER, embedded
 from tests.newcomers import file_in_room, what_mypy_says
 from tests.running_gateway import agent, local_gateway, scripted
 
-EXAMPLE = ROOT / "examples" / "custom_adapter.py"
+EXAMPLE = EXAMPLES / "adapter" / "custom_adapter.py"
 
 
 class CustomProtocolAdapter(ProtocolAdapter):

@@ -8,10 +8,8 @@ import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from playwright.async_api import Browser, Dialog, Page, expect
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -20,24 +18,15 @@ from starlette.staticfiles import StaticFiles
 from tests.agui_client import find_node
 from tests.asgi_server import serving
 from tests.docs.test_snippets import no_shop_is_left as no_shop_is_left
-from tests.documentation import ROOT, snippet
+from tests.documentation import ROOT, example
+from tests.example_gateway import ADDRESS, example_gateway
 from tests.page_browser import DEADLINE_MILLISECONDS, built_page
-from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, local_gateway
+from tests.running_gateway import DEADLINE_SECONDS, LocalGateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-ADDRESS = "http://127.0.0.1:8000"
 ANSWER = "3,519,000"
 WEB_DEMO = ROOT / "web-demo"
-
-
-@asynccontextmanager
-async def gateway_of(page: str, directory: Path, origin: str) -> AsyncGenerator[LocalGateway]:
-    """The gateway of the page's configuration, which lets the site at `origin` in."""
-    text = re.sub(r"http://127\.0\.0\.1:(5173|8080)", origin, snippet(page, "yaml", "agents:"))
-    file: dict[str, Any] = yaml.safe_load(text)
-    async with local_gateway(directory, file["agents"], server=file["server"], page=built_page()) as gateway:
-        yield gateway
 
 
 @asynccontextmanager
@@ -54,13 +43,13 @@ async def opened(browser: Browser, url: str) -> AsyncGenerator[Page]:
 
 
 async def test_visitors_of_the_website_chat_and_find_their_own_words_again(browser: Browser, tmp_path: Path) -> None:
-    name = "docs/quickstart-website.md"
     site = tmp_path / "site"
     site.mkdir()
     async with serving(Starlette(routes=[Mount("/", StaticFiles(directory=site, html=True))])) as port:
         origin = f"http://127.0.0.1:{port}"
-        async with gateway_of(name, tmp_path, origin) as gateway:
-            html = snippet("docs/quickstart-website.md", "html", "widget.js").replace(ADDRESS, gateway.client.base_url)
+        origins, configuration = {"http://127.0.0.1:8080": origin}, "website/gateway.yaml"
+        async with example_gateway(configuration, tmp_path, origins, page=built_page()) as gateway:
+            html = example("website/site/index.html").replace(ADDRESS, gateway.client.base_url)
             (site / "index.html").write_text(html, "utf-8")
             async with opened(browser, origin) as page:
                 await page.get_by_role("button", name=re.compile("^Open the chat")).click()
@@ -79,8 +68,8 @@ async def built(directory: Path, gateway: LocalGateway) -> Path:
     """The folder of the page's files as Vite makes it."""
     source = directory / "page"
     source.mkdir()
-    (source / "index.html").write_text(snippet("docs/quickstart-page.md", "html", "main.js"), "utf-8")
-    script = snippet("docs/quickstart-page.md", "js", "HttpAgent").replace(ADDRESS, gateway.client.base_url)
+    (source / "index.html").write_text(example("http-agent/page/index.html"), "utf-8")
+    script = example("http-agent/page/main.js").replace(ADDRESS, gateway.client.base_url)
     (source / "main.js").write_text(script, "utf-8")
     (source / "node_modules").symlink_to(WEB_DEMO / "node_modules")
     vite = WEB_DEMO / "node_modules" / "vite" / "bin" / "vite.js"
@@ -95,8 +84,6 @@ async def built(directory: Path, gateway: LocalGateway) -> Path:
 @pytest.mark.usefixtures("no_shop_is_left")
 @pytest.mark.skipif(not (WEB_DEMO / "node_modules" / "vite").exists(), reason="web-demo/ is not set up: make page")
 async def test_the_page_has_a_frontend_tool_and_an_approval(browser: Browser, tmp_path: Path) -> None:
-    name = "docs/quickstart-page.md"
-    (tmp_path / "shop.py").write_text(snippet("docs/quickstart-page.md", "python", "def refund"), "utf-8")
     site = tmp_path / "site"
     site.mkdir()
     questions: list[str] = []
@@ -107,7 +94,7 @@ async def test_the_page_has_a_frontend_tool_and_an_approval(browser: Browser, tm
 
     async with serving(Starlette(routes=[Mount("/", StaticFiles(directory=site, html=True))])) as port:
         origin = f"http://127.0.0.1:{port}"
-        async with gateway_of(name, tmp_path, origin) as gateway:
+        async with example_gateway("http-agent/gateway.yaml", tmp_path, {"http://127.0.0.1:5173": origin}) as gateway:
             shutil.copytree(await built(tmp_path, gateway), site, dirs_exist_ok=True)
             async with opened(browser, origin) as page:
                 page.on("dialog", agree)

@@ -1,11 +1,5 @@
 """A protocol of one's own: a question in, the answer's words out, at once or as they come.
 
-    from custom_adapter import QuestionAdapter
-
-    application = Application(settings, protocol_adapters=[QuestionAdapter()])
-
-    curl http://127.0.0.1:8000/ask -H 'Content-Type: application/json' -d '{"question": "Hello?"}'
-
 The last line makes it a part: in a file of `gateway/protocols`, or behind an entry point of the group
 `gateway.protocols`, every gateway has it.
 """
