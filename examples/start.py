@@ -1,8 +1,7 @@
 """Starts an example: `python examples/start.py shell`, or `make example NAME=shell`.
 
-It installs what the folder's requirements.txt and package.json name, then starts the lines of its Procfile. A line
-waits until the line above has printed the address at which it listens. When the last line's program ends, all others
-are ended.
+It installs what the folder needs, then starts the lines of its Procfile. A line waits until the line above has printed
+the address at which it listens. When the last line's program ends, all others are ended.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from typing import IO
 
 EXAMPLES = Path(__file__).resolve().parent
 CONSTRAINTS = os.path.join("..", "..", "constraints.txt")  # from an example's folder
+INSTALLED = "build"
 END_SECONDS = 30.0
 _ADDRESS = re.compile(r"http://[\w.]+:\d+")
 
@@ -33,14 +33,20 @@ def lines_of(folder: Path) -> dict[str, str]:
 
 
 def install(folder: Path, environment: Mapping[str, str]) -> None:
-    """Install the example's packages: Python's beside the gateway, in its versions, and Node's beside the page."""
+    """Install what the example needs: Python's packages beside the gateway, in its versions; Node's beside the page.
+
+    A folder that is a package itself is installed for this example alone, so that the gateway stays as it was.
+    """
+    versions = {"PIP_CONSTRAINT": CONSTRAINTS, "PIP_BUILD_CONSTRAINT": CONSTRAINTS}
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if (folder / "requirements.txt").is_file():
-        versions = {"PIP_CONSTRAINT": CONSTRAINTS, "PIP_BUILD_CONSTRAINT": CONSTRAINTS}
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--requirement", "requirements.txt"]
-        subprocess.run(pip, cwd=folder, env={**environment, **versions}, check=True)
-    for package in (folder, folder / "page"):
-        if (package / "package.json").is_file():
-            subprocess.run(["npm", "install", "--loglevel=error"], cwd=package, env=environment, check=True)
+        command = [*pip, "--requirement", "requirements.txt"]
+        subprocess.run(command, cwd=folder, env={**environment, **versions}, check=True)
+    if (folder / "pyproject.toml").is_file():
+        command = [*pip, "--no-deps", "--upgrade", "--target", INSTALLED, "."]
+        subprocess.run(command, cwd=folder, env={**environment, **versions}, check=True)
+    if (folder / "page" / "package.json").is_file():
+        subprocess.run(["npm", "install", "--loglevel=error"], cwd=folder / "page", env=environment, check=True)
 
 
 @contextlib.contextmanager
@@ -89,7 +95,13 @@ def follow_until_it_listens(name: str, said: IO[str]) -> None:
 def start(folder: Path) -> int:
     """Run the example until its last line's program ends; that program's exit code."""
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    environment = {"ALICE_KEY": secrets.token_hex(32), **os.environ, "PATH": programs, "PYTHONUNBUFFERED": "1"}
+    environment = {
+        "ALICE_KEY": secrets.token_hex(32),
+        **os.environ,
+        "PATH": programs,
+        "PYTHONPATH": str(folder / INSTALLED),
+        "PYTHONUNBUFFERED": "1",
+    }
     install(folder, environment)
     *services, (_, program) = lines_of(folder).items()
     with contextlib.ExitStack() as stack:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import textwrap
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -10,6 +11,8 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).parent.parent
 README: Final = "README.md"
 EXAMPLES: Final = ROOT / "examples"
+# what starting an example leaves in its folder
+LEFT_BY_EXAMPLES: Final = shutil.ignore_patterns("build", "node_modules", "gateway.db*", "__pycache__")
 # path below the root -> text
 PAGES: Final = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.agui_client import find_node
-from tests.documentation import EXAMPLES, example, snippet
+from tests.documentation import EXAMPLES, LEFT_BY_EXAMPLES, example, snippet
 from tests.page_browser import missing_part
 from tests.running_gateway import ADDRESS as LISTENING
 from tests.running_gateway import DEADLINE_SECONDS, agent, scripted
@@ -60,7 +60,6 @@ _BUNDLE: Final = (
     '--define:process.env.NODE_ENV="production"', "--log-level=error", f"--outdir={_PAGES}",
 )  # fmt: skip
 _BUILD_SECONDS: Final = 100.0
-_INSTALLED: Final = shutil.ignore_patterns("node_modules", "build")
 
 
 @cache
@@ -72,8 +71,8 @@ def written_sources() -> Path:
     if not _MODULES.is_dir():
         missing_part("the front ends are not installed here; 'make clients' installs them")
     shutil.rmtree(_SOURCES, ignore_errors=True)
-    shutil.copytree(EXAMPLES / "copilotkit/page", _COPILOTKIT, ignore=_INSTALLED)
-    shutil.copytree(EXAMPLES / "assistant-ui/page", _SOURCES / "assistant-ui", ignore=_INSTALLED)
+    shutil.copytree(EXAMPLES / "copilotkit/page", _COPILOTKIT, ignore=LEFT_BY_EXAMPLES)
+    shutil.copytree(EXAMPLES / "assistant-ui/page", _SOURCES / "assistant-ui", ignore=LEFT_BY_EXAMPLES)
     for file in ("assistant-ui/page/main.tsx", "assistant-ui/page/history.ts"):
         assert ADDRESS in example(file)
         (_SOURCES / "assistant-ui" / Path(file).name).write_text(example(file).replace(ADDRESS, ""), "utf-8")

@@ -12,7 +12,7 @@ import pytest
 from tests.documentation import EXAMPLES, PAGES, ROOT, example, snippet
 
 MOST_LINES = 30
-FOLDERS = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+FOLDERS = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__")
 every_example = pytest.mark.parametrize("name", FOLDERS)
 # file -> the snippet that it is
 SHOWN = {

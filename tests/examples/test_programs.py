@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.configuration.known_parts import known_parts
-from tests.documentation import EXAMPLES, example
+from tests.documentation import EXAMPLES, LEFT_BY_EXAMPLES, example
 from tests.embedded_gateway import client_of
 from tests.example_gateway import (
     ADDRESS,
@@ -41,7 +41,7 @@ def results(frames: list[Frame]) -> list[str]:
 
 def program(name: str, monkeypatch: pytest.MonkeyPatch, directory: Path) -> Any:
     """The `app` of an example's program, which finds its files in `directory`."""
-    shutil.copytree((EXAMPLES / name).parent, directory, dirs_exist_ok=True)
+    shutil.copytree((EXAMPLES / name).parent, directory, ignore=LEFT_BY_EXAMPLES, dirs_exist_ok=True)
     configuration = directory / "gateway.yaml"
     configuration.write_text(configuration.read_text("utf-8").replace(DEMO, DEMO_WITHOUT_PAUSES), "utf-8")
     monkeypatch.chdir(directory)
@@ -89,7 +89,7 @@ async def test_the_package_s_tool_comes_alive_once_it_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, installed = tmp_path / "source", tmp_path / "installed"
-    shutil.copytree(EXAMPLES / "plug-in", source)
+    shutil.copytree(EXAMPLES / "plug-in", source, ignore=LEFT_BY_EXAMPLES)
     await output("python", "-m", "hatchling", "build", "-t", "wheel", directory=source)
     [wheel] = (source / "dist").glob("*.whl")
     zipfile.ZipFile(wheel).extractall(installed)

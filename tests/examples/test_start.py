@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.documentation import EXAMPLES, example
+from tests.documentation import EXAMPLES, LEFT_BY_EXAMPLES, example
 from tests.example_gateway import ADDRESS, ENVIRONMENT
 from tests.held_ports import held_port
 from tests.running_gateway import DEADLINE_SECONDS
@@ -30,7 +30,7 @@ def port() -> Iterator[int]:
 
 def copied(name: str, port: int, directory: Path) -> Path:
     """The starting program, in a folder with that example alone. Its gateway has this port."""
-    shutil.copytree(EXAMPLES / name, directory / name, ignore=shutil.ignore_patterns("gateway.db*"))
+    shutil.copytree(EXAMPLES / name, directory / name, ignore=LEFT_BY_EXAMPLES)
     shutil.copy(EXAMPLES / "start.py", directory)
     file = yaml.safe_load(example(f"{name}/gateway.yaml"))
     (directory / name / "gateway.yaml").write_text(yaml.safe_dump({**file, "server": {"port": port}}), "utf-8")
