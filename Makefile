@@ -62,11 +62,11 @@ room_tests = $(or $(wildcard tests/$(1)),$(error tests/$(1) is not there: ROOM n
 .PHONY: run example test test-all clients conformance check page reference docs dist benchmark clean
 
 run: .venv/run-stamp
-	@$(PAGE_OR_NONE)
+	+@$(PAGE_OR_NONE)
 	exec $(BIN)/agui-gateway serve $(ARGS)
 
 example: .venv/run-stamp
-	@$(PAGE_OR_NONE)
+	+@$(PAGE_OR_NONE)
 	@$(USE_NODE); exec $(BIN)/python examples/start.py $(NAME)
 
 # test proves the gateway. test-all is the whole suite: also the packages, the image, the benchmarks and what searches long.

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.documentation import PAGES, README, ROOT
+from tests.documentation import EXAMPLES, PAGES, README, ROOT
 
 MOST_LINES = 150
 INDEX = "docs/README.md"
-EXAMPLES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").rglob("README.md"))
-WRITTEN = [*PAGES, *EXAMPLES, "CHANGELOG.md"]
+OF_EXAMPLES = sorted(path.relative_to(ROOT).as_posix() for path in EXAMPLES.glob("*/README.md"))
+WRITTEN = [*PAGES, "examples/README.md", *OF_EXAMPLES, "CHANGELOG.md"]
 LINKS = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 
 

@@ -75,6 +75,23 @@ def test_a_readme_names_the_files_that_there_are(name: str) -> None:
 
 
 @every_example
+def test_the_lines_that_are_started_name_what_there_is(name: str) -> None:
+    folder = EXAMPLES / name
+    for line in example(f"{name}/Procfile").splitlines():
+        match line.partition(": ")[2].split():
+            case ["agui-gateway", "serve", "--config", file] | ["python", file] | ["sh", file]:
+                assert (folder / file).is_file()
+            case ["uvicorn", app]:
+                assert (folder / app.replace(":app", ".py")).is_file()
+            case ["python", "-m", "http.server", "8080", "--bind", "127.0.0.1", "--directory", site]:
+                assert (folder / site / "index.html").is_file()
+            case ["npm", *words, "--prefix", page]:
+                assert words[-1] in json.loads((folder / page / "package.json").read_text("utf-8"))["scripts"]
+            case words:
+                pytest.fail(f"no test here knows how to try {words}")
+
+
+@every_example
 def test_an_example_is_run_by_a_test(name: str) -> None:
     named = [file for file in FILES_IN_TESTS if file.startswith(f"{name}/")]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.documentation import EXAMPLES, LEFT_BY_EXAMPLES, example
+from tests.documentation import EXAMPLES, LEFT_BY_EXAMPLES, ROOT, example
 from tests.example_gateway import ADDRESS, ENVIRONMENT
 from tests.held_ports import held_port
 from tests.running_gateway import DEADLINE_SECONDS
@@ -81,6 +81,14 @@ async def test_the_program_asks_the_gateway_and_both_end(tmp_path: Path, port: i
     assert said.index(f"serves gateway.yaml at http://127.0.0.1:{port}") < said.index("RUN_STARTED")
     assert "3,519,000" in said
     assert nobody_listens(port)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make is installed here")
+def test_the_command_of_the_readmes_starts_the_example() -> None:
+    command = ["make", "--dry-run", "example", "NAME=shell"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=True)
+
+    assert "exec .venv/bin/python examples/start.py shell\n" in shown.stdout
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM)])

@@ -14,7 +14,7 @@ function Suggestions() {
 }
 
 createRoot(document.querySelector("main")!).render(
-  <CopilotKitProvider runtimeUrl="/api/copilotkit" useSingleEndpoint={false} showDevConsole={false}>
+  <CopilotKitProvider runtimeUrl="/api/copilotkit" useSingleEndpoint={false} enableInspector={false}>
     {asked.has("suggest") && <Suggestions />}
     <CopilotChat agentId="assistant" threadId={threadId} />
     <Approval />
