@@ -117,7 +117,8 @@ def main() -> int:
     names = sorted(path.parent.name for path in EXAMPLES.glob("*/Procfile"))
     if sys.argv[1:] not in [[name] for name in names]:
         raise SystemExit(f"which example? One of: {', '.join(names)}")
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    for end in (signal.SIGTERM, signal.SIGHUP):  # so that what was started is ended
+        signal.signal(end, lambda number, frame: sys.exit(128 + number))
     try:
         return start(EXAMPLES / sys.argv[1])
     except KeyboardInterrupt:

@@ -58,7 +58,7 @@ def programs(directory: Path, *names: str) -> Path:
 
 
 # what the Makefile takes, and what a make around these tests gives on of it
-GIVEN = {"ARGS", "BENCHMARK_ARGS", "PYTEST_ARGS", "PYTEST_PROCESSES", "PYTHON", "ROOM"}
+GIVEN = {"ARGS", "BENCHMARK_ARGS", "NAME", "PYTEST_ARGS", "PYTEST_PROCESSES", "PYTHON", "ROOM"}
 GIVEN |= {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
 
 
@@ -72,6 +72,13 @@ def make(source: Path, *words: str, path: Path) -> subprocess.CompletedProcess[s
         ["make", f"BIN={BIN}", *words], cwd=source, env={**surroundings(), "PATH": str(path)}, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=BUILD_SECONDS,
     )  # fmt: skip
+
+
+@needs_make
+def test_an_example_is_started_by_its_name(tmp_path: Path) -> None:
+    shown = make(ROOT, "--dry-run", "example", "NAME=shell", path=programs(tmp_path, "make", "sh", "find"))
+
+    assert f"exec {BIN}/python examples/start.py shell\n" in shown.stdout, shown.stderr
 
 
 # --- the page

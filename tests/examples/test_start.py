@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.documentation import EXAMPLES, LEFT_BY_EXAMPLES, ROOT, example
+from tests.documentation import EXAMPLES, LEFT_BY_EXAMPLES, example
 from tests.example_gateway import ADDRESS, ENVIRONMENT
 from tests.held_ports import held_port
 from tests.running_gateway import DEADLINE_SECONDS
@@ -83,15 +83,7 @@ async def test_the_program_asks_the_gateway_and_both_end(tmp_path: Path, port: i
     assert nobody_listens(port)
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make is installed here")
-def test_the_command_of_the_readmes_starts_the_example() -> None:
-    command = ["make", "--dry-run", "example", "NAME=shell"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=True)
-
-    assert "exec .venv/bin/python examples/start.py shell\n" in shown.stdout
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 async def test_what_serves_is_ended_with_it(tmp_path: Path, port: int, number: signal.Signals, code: int) -> None:
     site = f"python -m http.server {port} --bind 127.0.0.1"
     async with started(written("site", f"first: {site}\nlast: sleep 600\n", tmp_path), "site") as process:
