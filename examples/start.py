@@ -96,6 +96,7 @@ def start(folder: Path) -> int:
     """Run the example until its last line's program ends; that program's exit code."""
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     environment = {
+        "AGUI_GATEWAY__SERVER__LOG_LEVEL": "warning",  # no line for each request between the words of an answer
         "ALICE_KEY": secrets.token_hex(32),
         **os.environ,
         "PATH": programs,
