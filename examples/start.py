@@ -78,18 +78,19 @@ def show(said: IO[str]) -> None:
         print(line, end="", flush=True)
 
 
-def follow_until_it_listens(name: str, said: IO[str]) -> None:
+def follow_until_it_listens(name: str, process: subprocess.Popen[str]) -> None:
     """Show what a program says, and return when it has said its address; the rest is shown as it comes.
 
     Raises:
         SystemExit: it ended before.
     """
-    for line in said:
+    assert process.stdout is not None
+    for line in process.stdout:
         print(line, end="", flush=True)
         if _ADDRESS.search(line):
-            threading.Thread(target=show, args=[said], daemon=True).start()
+            threading.Thread(target=show, args=[process.stdout], daemon=True).start()
             return
-    raise SystemExit(f"{name} has ended before it listened")
+    raise SystemExit(f"{name} has ended before it listened, with the exit code {process.wait()}")
 
 
 def start(folder: Path) -> int:
@@ -107,9 +108,7 @@ def start(folder: Path) -> int:
     *services, (_, program) = lines_of(folder).items()
     with contextlib.ExitStack() as stack:
         for name, command in services:
-            process = stack.enter_context(running(command, folder, environment, subprocess.PIPE))
-            assert process.stdout is not None
-            follow_until_it_listens(name, process.stdout)
+            follow_until_it_listens(name, stack.enter_context(running(command, folder, environment, subprocess.PIPE)))
         return stack.enter_context(running(program, folder, environment)).wait()
 
 

@@ -101,7 +101,7 @@ async def test_a_line_that_ends_before_it_listens_ends_it(tmp_path: Path) -> Non
     async with started(written("site", "gateway: echo no\nprogram: sleep 600\n", tmp_path), "site") as process:
         said = await said_by(process)
 
-    assert (process.returncode, said) == (1, "no\ngateway has ended before it listened\n")
+    assert (process.returncode, said) == (1, "no\ngateway has ended before it listened, with the exit code 0\n")
 
 
 async def test_an_unknown_example_is_told_those_there_are(tmp_path: Path) -> None:
