@@ -6,6 +6,7 @@ the address at which it listens. When the last line's program ends, all others a
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -14,16 +15,15 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import IO
 
 EXAMPLES = Path(__file__).resolve().parent
 CONSTRAINTS = os.path.join("..", "..", "constraints.txt")  # from an example's folder
 INSTALLED = "build"
 END_SECONDS = 30.0
-_ADDRESS = re.compile(r"http://[\w.]+:\d+")
+_ADDRESS = re.compile(rb"http://[\w.]+:\d+")
+_NEVER = re.compile(rb"(?!)")
 
 
 def lines_of(folder: Path) -> dict[str, str]:
@@ -49,18 +49,17 @@ def install(folder: Path, environment: Mapping[str, str]) -> None:
         subprocess.run(["npm", "install", "--loglevel=error"], cwd=folder / "page", env=environment, check=True)
 
 
-@contextlib.contextmanager
-def running(
+@contextlib.asynccontextmanager
+async def running(
     command: str, folder: Path, environment: Mapping[str, str], output: int | None = None
-) -> Iterator[subprocess.Popen[str]]:
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """The command's processes until the block is left. They are a group of their own, so none of them is left behind.
 
     `output`: where they write, errors too; None: where this program writes.
     """
-    errors = None if output is None else subprocess.STDOUT
-    process = subprocess.Popen(
-        shlex.split(command), cwd=folder, env=environment, text=True, start_new_session=True, stdout=output,
-        stderr=errors,
+    process = await asyncio.create_subprocess_exec(
+        *shlex.split(command), cwd=folder, env=environment, start_new_session=True, stdout=output,
+        stderr=None if output is None else asyncio.subprocess.STDOUT,
     )  # fmt: skip
     try:
         yield process
@@ -68,48 +67,37 @@ def running(
         for end in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, end)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(END_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), END_SECONDS)
 
 
-def show(said: IO[str]) -> None:
-    """Show what a program says, until it ends."""
-    for line in said:
-        print(line, end="", flush=True)
-
-
-def follow_until_it_listens(name: str, process: subprocess.Popen[str]) -> None:
-    """Show what a program says, and return when it has said its address; the rest is shown as it comes.
-
-    Raises:
-        SystemExit: it ended before.
-    """
+async def show(process: asyncio.subprocess.Process, until: re.Pattern[bytes]) -> bool:
+    """Show what a program says until a line matches. False: it has ended before."""
     assert process.stdout is not None
-    for line in process.stdout:
-        print(line, end="", flush=True)
-        if _ADDRESS.search(line):
-            threading.Thread(target=show, args=[process.stdout], daemon=True).start()
-            return
-    raise SystemExit(f"{name} has ended before it listened, with the exit code {process.wait()}")
+    async for line in process.stdout:
+        print(line.decode(errors="replace"), end="", flush=True)
+        if until.search(line):
+            return True
+    return False
 
 
-def start(folder: Path) -> int:
+async def start(folder: Path, environment: Mapping[str, str]) -> int:
     """Run the example until its last line's program ends; that program's exit code."""
-    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    environment = {
-        "AGUI_GATEWAY__SERVER__LOG_LEVEL": "warning",  # no line for each request between the words of an answer
-        "ALICE_KEY": secrets.token_hex(32),
-        **os.environ,
-        "PATH": programs,
-        "PYTHONPATH": str(folder / INSTALLED),
-        "PYTHONUNBUFFERED": "1",
-    }
-    install(folder, environment)
-    *services, (_, program) = lines_of(folder).items()
-    with contextlib.ExitStack() as stack:
+    this = asyncio.current_task()
+    assert this is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C does
+        asyncio.get_running_loop().add_signal_handler(number, this.cancel)
+    *services, (_, last) = lines_of(folder).items()
+    async with contextlib.AsyncExitStack() as stack:
         for name, command in services:
-            follow_until_it_listens(name, stack.enter_context(running(command, folder, environment, subprocess.PIPE)))
-        return stack.enter_context(running(program, folder, environment)).wait()
+            service = running(command, folder, environment, asyncio.subprocess.PIPE)
+            process = await stack.enter_async_context(service)
+            if not await show(process, until=_ADDRESS):
+                raise SystemExit(f"{name} has ended before it listened, with the exit code {await process.wait()}")
+            further = asyncio.create_task(show(process, until=_NEVER))
+            stack.callback(further.cancel)
+        program = await stack.enter_async_context(running(last, folder, environment))
+        return await program.wait()
 
 
 def main() -> int:
@@ -117,11 +105,19 @@ def main() -> int:
     names = sorted(path.parent.name for path in EXAMPLES.glob("*/Procfile"))
     if sys.argv[1:] not in [[name] for name in names]:
         raise SystemExit(f"which example? One of: {', '.join(names)}")
-    for end in (signal.SIGTERM, signal.SIGHUP):  # so that what was started is ended
-        signal.signal(end, lambda number, frame: sys.exit(128 + number))
+    folder = EXAMPLES / sys.argv[1]
+    environment = {
+        "AGUI_GATEWAY__SERVER__LOG_LEVEL": "warning",  # no line for each request between the words of an answer
+        "ALICE_KEY": secrets.token_hex(32),
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "PYTHONPATH": str(folder / INSTALLED),
+        "PYTHONUNBUFFERED": "1",
+    }
     try:
-        return start(EXAMPLES / sys.argv[1])
-    except KeyboardInterrupt:
+        install(folder, environment)
+        return asyncio.run(start(folder, environment))
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return 0
 
 

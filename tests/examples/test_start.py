@@ -83,8 +83,8 @@ async def test_the_program_asks_the_gateway_and_both_end(tmp_path: Path, port: i
     assert nobody_listens(port)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-async def test_what_serves_is_ended_with_it(tmp_path: Path, port: int, number: signal.Signals, code: int) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_what_serves_is_ended_with_it(tmp_path: Path, port: int, number: signal.Signals) -> None:
     site = f"python -m http.server {port} --bind 127.0.0.1"
     async with started(written("site", f"first: {site}\nlast: sleep 600\n", tmp_path), "site") as process:
         assert process.stdout is not None
@@ -93,7 +93,7 @@ async def test_what_serves_is_ended_with_it(tmp_path: Path, port: int, number: s
         process.send_signal(number)
         await process.communicate()
 
-    assert process.returncode == code
+    assert process.returncode == 0
     assert nobody_listens(port)
 
 
