@@ -26,10 +26,10 @@ NAMED = ("json", "python", "ts", "tsx", "js", "html")
 
 
 def test_every_snippet_is_tried() -> None:
-    """YAML and shell are tried wherever they stand; any other block is named by a test of this folder, is a file of an
-    example, or is what the front ends are made of. web-demo/tests/readme.test.ts runs all TypeScript of
+    """YAML and shell are tried wherever they stand; any other block is named by a test of this folder or of the page,
+    is a file of an example, or is what the front ends are made of. web-demo/tests/readme.test.ts runs all TypeScript of
     web-demo/README.md."""
-    folders = (Path(__file__).parent, ROOT / "tests" / "examples")
+    folders = (Path(__file__).parent, *(ROOT / "tests" / name for name in ("examples", "page")))
     tests = (*(path for folder in folders for path in folder.glob("test_*.py")), ROOT / "tests" / "front_end_pages.py")
     source = "".join(path.read_text("utf-8") for path in tests)
     named = [ast.literal_eval(f"({words},)") for words in re.findall(r"\bsnippet\(((?:\"[^\"]*\"(?:, )?)+)\)", source)]
