@@ -8,7 +8,7 @@ aggregation.py   computes aggregations over all hits
 documents.py     the indices of the embedded search engine
 entries.py       stores the index entries of documents
 budget.py        bounds the work of a search
-search_turns.py  the searches of several callers take turns
+search_slots.py  lets the searches of several callers share one processor
 
 Below: the query language, in `query_dsl/`.
 """

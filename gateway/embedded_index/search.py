@@ -21,7 +21,7 @@ from gateway.embedded_index.budget import Budget, SearchSteps
 from gateway.embedded_index.documents import Index, count_documents, find_indices
 from gateway.embedded_index.entries import field_numbers
 from gateway.embedded_index.evaluation import Evaluation, plain
-from gateway.embedded_index.search_turns import Rest
+from gateway.embedded_index.search_slots import Rest
 from gateway.embedded_index.words import Work
 from gateway.messages import JsonObject
 from gateway.query_dsl import clauses

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from gateway.embedded_index.budget import USUAL_STEPS, Budget
 from gateway.embedded_index.documents import count_documents, find_indices, prepare, put_documents
 from gateway.embedded_index.search import search_in
-from gateway.embedded_index.search_turns import SearchTurns
+from gateway.embedded_index.search_slots import SearchSlots
 from gateway.messages import JsonObject
 from gateway.query_dsl.search_body import SearchBody
 
@@ -23,7 +23,7 @@ Rest: TypeAlias = Callable[[], None]
 _AT_ONCE, _CHARACTERS_AT_ONCE = 100, 20_000
 
 
-class DocumentSearches(SearchTurns):
+class DocumentSearches(SearchSlots):
     """The searches of all callers, who share the processor: `run` gives a search its thread."""
 
 

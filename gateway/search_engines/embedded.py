@@ -6,7 +6,7 @@ DSL. The engine differs from OpenSearch in three things: words are compared with
 over all searched indices together; and a query for a field that no searched index has is an error that names the
 fields, so that the model that wrote the query can correct it. `took` is not measured.
 
-Every statement runs in a thread, one search at a time (embedded_index.search_turns), so the event loop never waits for
+Every statement runs in a thread, one search at a time (embedded_index.search_slots), so the event loop never waits for
 a disk and SQLite sees one caller.
 Below: search_engine (the contract), embedded_index.
 """
@@ -25,7 +25,7 @@ import orjson
 from gateway.embedded_index.budget import USUAL_STEPS, SearchSteps
 from gateway.embedded_index.documents import cat_row, described, find_indices, prepare, put_documents
 from gateway.embedded_index.search import search_indices
-from gateway.embedded_index.search_turns import Rest, SearchTurns
+from gateway.embedded_index.search_slots import Rest, SearchSlots
 from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import JsonObject, JsonValue
 from gateway.query_dsl.clauses import QueryError
@@ -44,7 +44,7 @@ class EmbeddedSearchEngine:
         self._path = path
         self._sample = sample
         self._most = most
-        self._turns = SearchTurns("embedded-search")
+        self._slots = SearchSlots("embedded-search")
         self._database: sqlite3.Connection | None = None
         self._closed = False
         # The rows of `list_indices`, for an engine in memory, which only this process changes. Set in the threads, one
@@ -103,19 +103,19 @@ class EmbeddedSearchEngine:
             return put_documents(self._open(), name, list(documents), mappings)
 
         self._check_open()
-        return await self._turns.run_alone(lambda: _with_tool_errors(put))
+        return await self._slots.run_alone(lambda: _with_tool_errors(put))
 
     async def close(self) -> None:
         """Close the database, after the searches that are under way."""
         if self._closed:
             return
         self._closed = True
-        await self._turns.run_alone(self._close)
-        await asyncio.to_thread(self._turns.close)
+        await self._slots.run_alone(self._close)
+        await asyncio.to_thread(self._slots.close)
 
     async def _run(self, owner: str, work: Callable[[sqlite3.Connection, Rest], ResultT]) -> ResultT:
         self._check_open()
-        return await self._turns.run(owner, lambda rest: _with_tool_errors(lambda: work(self._open(), rest)))
+        return await self._slots.run(owner, lambda rest: _with_tool_errors(lambda: work(self._open(), rest)))
 
     def _check_open(self) -> None:
         if self._closed:

@@ -7,7 +7,7 @@ disk_pace.py      whether the disk is quick enough for the event loop to commit 
 erasure.py        removes deleted text from the files while the store is idle
 transactions.py   the connection that writes
 writes.py         writes that wait for a commit
-worker_turns.py   gives the store's threads time while the event loop is busy
+worker_time.py    gives the store's threads time while the event loop is busy
 tables.py         threads and pending deletions as rows
 collected_threads.py  threads with the documents of those in a collection
 summary_rows.py   the summaries of threads that lists show, and their owners' changes

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.clock import Kept
-from gateway.embedded_index.search_turns import Rest, SearchTurns
+from gateway.embedded_index.search_slots import Rest, SearchSlots
 from gateway.errors import StoreError
 from gateway.records import EventRecords
 from gateway.sqlite.address import Address
@@ -24,7 +24,7 @@ from gateway.sqlite.erasure import ErasureTimes
 from gateway.sqlite.group_commit import GroupCommit
 from gateway.sqlite.held_file import BusyStoreError, HoldTimes, Patience
 from gateway.sqlite.private_files import bytes_on_disk
-from gateway.sqlite.worker_turns import WorkerTurns
+from gateway.sqlite.worker_time import WorkerTime
 from gateway.sqlite.writes import RunLog
 from gateway.store import Vacuumed
 
@@ -57,8 +57,8 @@ class StoreAccess:
         self._database: Database | None = None
         self._commits: GroupCommit | None = None
         self._readers: ThreadPoolExecutor | None = None
-        self._searches: SearchTurns | None = None
-        self._turns: WorkerTurns | None = None
+        self._searches: SearchSlots | None = None
+        self._worker_time: WorkerTime | None = None
         self._probe: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
@@ -66,10 +66,10 @@ class StoreAccess:
             raise StoreError("the store is open already")
         database = await asyncio.to_thread(self._open_files)
         self._database = database
-        self._turns = WorkerTurns(asyncio.get_running_loop())
+        self._worker_time = WorkerTime(asyncio.get_running_loop())
         self._commits = GroupCommit(
             database.writer,
-            self._turns,
+            self._worker_time,
             self._on_lost,
             database.reserve,
             erasure_times=self._erasure_times,
@@ -78,7 +78,7 @@ class StoreAccess:
             monotonic=self._monotonic,
         )
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
-        self._searches = SearchTurns("sqlite-search")
+        self._searches = SearchSlots("sqlite-search")
 
     def _open_files(self) -> Database:
         database = Database(self._address)
@@ -171,8 +171,8 @@ class StoreAccess:
 
     async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Do `work`, which only reads, in a reader's thread."""
-        database, readers, turns = self._database, self._readers, self._turns
-        if database is None or readers is None or turns is None:
+        database, readers, worker_time = self._database, self._readers, self._worker_time
+        if database is None or readers is None or worker_time is None:
             raise StoreError("the store is not open")
         if database.in_memory:
             return await self.write(work, long=True)
@@ -182,18 +182,18 @@ class StoreAccess:
                 with database.reader() as connection:
                     return work(connection)
             finally:
-                turns.finished()
+                worker_time.finished()
 
-        turns.start()
+        worker_time.start()
         reading = asyncio.get_running_loop().run_in_executor(readers, run)
-        reading.add_done_callback(lambda _: turns.settle())
+        reading.add_done_callback(lambda _: worker_time.settle())
         return await reading
 
     async def search(self, owner: str, work: Callable[[sqlite3.Connection, Rest], Result]) -> Result:
         """Do `work`, a read for this owner that may take long.
 
         It runs on the thread for searches, so that no other read waits for it. Other owners' searches go on whenever
-        `work` calls its second argument. In memory everything waits for it.
+        `work` calls its second argument. In a store in memory, every other call waits until `work` is done.
         """
         database, searches = self._database, self._searches
         if database is None or searches is None:
@@ -210,9 +210,9 @@ class StoreAccess:
     def look(self, work: Callable[[sqlite3.Connection], Result]) -> Result | None:
         """Read a row or two at once, on the event loop; None if that is impossible.
 
-        It may touch the disk: nearly every request begins a new run, and a reader's thread takes 200 us where this
-        takes 10 (from the page cache; a page that must be read from the disk delays the loop once). It waits for no
-        lock: when the file is held, or SQLite fails otherwise, it gives None, and the caller uses `read`.
+        The event loop may read from the disk here, because nearly every request begins a new run: a look takes 10 us
+        (from the page cache; a page that must be read from the disk delays the loop once), a reader's thread 200. It
+        waits for no lock: when the file is held, or SQLite fails otherwise, it gives None, and the caller uses `read`.
         """
         database, commits = self._database, self._commits
         if database is None or commits is None:
@@ -227,7 +227,7 @@ class StoreAccess:
 
 
 def _go_on() -> None:
-    """Lets nobody else work: the only connection is in use."""
+    """Stands in for Rest in a store in memory: no other search can work, since this one uses the only connection."""
 
 
 def _probe_write(connection: sqlite3.Connection, database: Database) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
 
-from gateway.embedded_index.search_turns import SEARCHERS
+from gateway.embedded_index.search_slots import SEARCHERS
 from gateway.errors import ConfigurationError, StoreError, StoreFullError
 from gateway.sqlite.address import Address
 from gateway.sqlite.file_watch import FileWatch

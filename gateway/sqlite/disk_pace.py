@@ -1,4 +1,4 @@
-"""Finds out whether the disk is quick enough for the event loop to commit itself.
+"""Finds out whether the disk is quick enough for commits on the event loop.
 
 Above: group_commit. A commit copies pages to the page cache and waits for nothing, unless the disk is in trouble. Then
 the loop is blocked for one commit, and the writer thread does the next ones for a while.
@@ -36,7 +36,7 @@ CALM_SECONDS = 10.0
 
 
 class DiskPace:
-    """Measures the loop's own commits only: the thread's commits also wait for the GIL.
+    """Measures the commits of the event loop. Those of the thread are not measured: they also wait for the GIL.
 
     with pace:
         ...  # the commit

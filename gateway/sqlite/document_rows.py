@@ -31,7 +31,7 @@ from gateway.embedded_index.entries import (
     remove_entries,
 )
 from gateway.embedded_index.search import search_in
-from gateway.embedded_index.search_turns import Rest
+from gateway.embedded_index.search_slots import Rest
 from gateway.errors import ConflictError, NotFoundError, TooLargeError
 from gateway.messages import JsonObject
 from gateway.query_dsl.field_mapping import (
@@ -190,13 +190,13 @@ def page(connection: sqlite3.Connection, kind: DocumentKind, owner: str, after: 
 
 
 def read_owner(connection: sqlite3.Connection, kind: DocumentKind, document_id: str) -> str | None:
-    """Who owns the document of that id."""
+    """The owner of the document with that id; None if there is no such document."""
     found = _find(connection, kind, document_id, "")
     return None if found is None or found.is_gone else found.owner
 
 
 def read_owners(connection: sqlite3.Connection, kind: DocumentKind) -> list[str]:
-    """Who has, or had, documents of this kind that are not public."""
+    """The owners who have, or had, documents of this kind that are not public."""
     if not has_documents(connection):
         return []
     rows = connection.execute("SELECT owner FROM document_indices WHERE kind = ? AND public = 0", (kind.name,))
@@ -300,7 +300,7 @@ def _place(document_id: str | bytes) -> tuple[bool, bytes]:
 
 
 def _find(connection: sqlite3.Connection, kind: DocumentKind, document_id: str, owner: str) -> _Row | None:
-    """The document of that id, even if it is gone or belongs to another owner."""
+    """The document with that id, even if its thread is deleted or it belongs to another owner."""
     if not has_documents(connection):
         return None
     whose = " AND owner = ?" if kind.own_ids else ""

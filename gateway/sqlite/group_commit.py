@@ -1,7 +1,7 @@
 """Commits writes in the order of the calls, many in one transaction, on the event loop or on a thread.
 
-Below: writes, transactions, erasure. Above: the store. All writes of one turn of the event loop become one transaction
-at its end.
+Below: writes, transactions, erasure. Above: the store. All writes of one iteration of the event loop become one
+transaction at its end.
 
 The loop commits by itself, although blocking calls elsewhere go to threads. Under WAL with synchronous=NORMAL a commit
 does not wait for the disk: it takes 10 to 100 us to copy pages into the system's cache. Handing it to a thread costs
@@ -41,7 +41,7 @@ from gateway.sqlite.file_watch import FileWatch
 from gateway.sqlite.held_file import NO_TIME, USUAL_HOLD_TIMES, Hold, HoldTimes, Patience
 from gateway.sqlite.reserve import Reserve
 from gateway.sqlite.transactions import HeldFileError, Transactions
-from gateway.sqlite.worker_turns import WorkerTurns
+from gateway.sqlite.worker_time import WorkerTime
 from gateway.sqlite.writes import EventGroup, Operation, RunLog
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class GroupCommit:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        turns: WorkerTurns,
+        worker_time: WorkerTime,
         on_lost: Callable[[set[RunLog]], None],
         reserve: Reserve | None,
         *,
@@ -99,7 +99,7 @@ class GroupCommit:
         has_log = reserve is not None
         self._transactions = Transactions(connection, reserve)
         self._erasures = Erasures(self._transactions, self._lend, erasure_times) if has_log else None
-        self._turns = turns
+        self._worker_time = worker_time
         self._on_lost = on_lost
         self._has_log = has_log
         self._loop = asyncio.get_running_loop()
@@ -109,7 +109,7 @@ class GroupCommit:
         self._monotonic = monotonic
         self._hold: Hold | None = None
         self._again: asyncio.TimerHandle | None = None
-        self._vacuum: Rewriting | None = None  # it is wanted, and has not begun
+        self._vacuum: Rewriting | None = None  # asked for, and not begun yet
         self._pending: Batch = []
         self._group: EventGroup | None = None
         self._scheduled = False
@@ -125,7 +125,7 @@ class GroupCommit:
 
     @property
     def connection(self) -> sqlite3.Connection | None:
-        """The connection, for a short read in this turn of the loop; None while the thread uses it."""
+        """The connection, for a short read in this iteration of the loop; None while the thread uses it."""
         return None if self._with_thread else self._transactions.connection
 
     def submit(
@@ -160,9 +160,9 @@ class GroupCommit:
             self._erasures.note()
 
     def vacuum(self, size: Callable[[], int]) -> asyncio.Future[tuple[float, int]]:
-        """Rewrite the whole file as soon as the thread is free; runs wait until it is done. Gives for how many seconds
-        nothing could be written, and the `size` after the rewriting, before the next write. The future fails with a
-        StoreError if the file was not rewritten.
+        """Rewrite the whole file as soon as the thread is free; runs wait until it is done. Gives the seconds in which
+        nothing could be written, and the file's `size` right after the rewriting, before the next write. The future
+        fails with a StoreError if the file was not rewritten.
         """
         if self._vacuum is None:
             self._vacuum = Rewriting(self._loop.create_future(), size)
@@ -203,7 +203,7 @@ class GroupCommit:
         return group
 
     def _hurry(self) -> None:
-        """Commit the pending writes at the end of this turn of the loop: others may join until then."""
+        """Commit the pending writes at the end of this iteration of the loop: others may join until then."""
         if self._with_thread:
             if self._erasures is not None:
                 self._erasures.give_way()
@@ -287,16 +287,16 @@ class GroupCommit:
             self._commit()
         elif hold is not None:
             self._give_up(hold)
-            self._interrupt(hold)  # again and again: before the statement it has no effect
+            self._interrupt(hold)  # at each try, since an interrupt before the statement begins has no effect
         if hold is not None and self._hold is hold:
             waited = min(2 * waited, _LAST_AGAIN_SECONDS)
             self._again = self._loop.call_later(waited, self._try_again, waited)
 
     def _give_up(self, hold: Hold) -> None:
-        """Fail the writes whose patience is at an end."""
+        """Fail the writes that have waited as long as their patience allows."""
         now = self._monotonic()
-        if not hold.is_told and hold.refuses(Patience.SHORT, now):
-            hold.is_told = True
+        if not hold.is_logged and hold.refuses(Patience.SHORT, now):
+            hold.is_logged = True
             logger.warning("the store's file is held: writes wait, new ones are refused", extra={"cause": hold.message})
         if hold.refuses(Patience.LONG, now) and not self._failing:
             self._failing = True
@@ -315,12 +315,12 @@ class GroupCommit:
         hold, self._hold = self._hold, None
         if self._again is not None:
             self._again.cancel()
-        if hold is not None and hold.is_told:
+        if hold is not None and hold.is_logged:
             seconds = round(self._monotonic() - hold.since, 1)
             logger.info("the store's file is held no more", extra={"seconds": seconds})
 
     def _begin_vacuum(self, wanted: Rewriting) -> bool:
-        """Whether the rewriting has begun; otherwise `wanted` gets the error that says why not."""
+        """Begin the rewriting. False if it cannot begin now: `wanted` has got the error that says why."""
         self._vacuum = None
         if self._hold is not None or self._hold_times is NO_TIME:
             wanted.future.set_exception(StoreError(_ENDING) if self._hold is None else self._hold.error())
@@ -330,7 +330,7 @@ class GroupCommit:
         return True
 
     def _interrupt(self, hold: Hold) -> None:
-        """End the rewriting if writes wait no longer."""
+        """Interrupt the store's own rewriting of the file if writes must no longer wait."""
         if hold.is_own and self._hold_times is NO_TIME:
             self._transactions.connection.interrupt()
 
@@ -369,13 +369,13 @@ class GroupCommit:
     def _send(self, job: Callable[[], Callable[[], None]]) -> None:
         """Give the thread a job and the connection. The function that the job returns is called on the loop."""
         self._with_thread = True
-        self._turns.start()
+        self._worker_time.start()
         self._jobs.put(job)
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
             conclude = job()
-            self._turns.finished()
+            self._worker_time.finished()
             try:
                 self._loop.call_soon_threadsafe(self._take_back, conclude)
             except RuntimeError:  # the loop was closed before the store: nobody waits for results
@@ -384,7 +384,7 @@ class GroupCommit:
 
     def _take_back(self, conclude: Callable[[], None]) -> None:
         self._with_thread = False
-        self._turns.settle()
+        self._worker_time.settle()
         conclude()
 
     def _write_there(self, batch: Batch) -> Callable[[], None]:
@@ -430,7 +430,7 @@ class GroupCommit:
 
 
 def _vacuum_error(error: sqlite3.Error | OSError) -> StoreError:
-    if isinstance(error, OSError):  # nothing can be measured: the file was taken away
+    if isinstance(error, OSError):  # its size cannot be measured: the file was removed
         return StoreError("the store failed")
     if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
         return StoreError(_ENDING)

@@ -26,9 +26,9 @@ class Patience(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class HoldTimes:
-    """After how long writes give up, counted from when the file was found held, and not from when they came: so a
-    request with several writes does not wait again for each. `short_seconds` is below the 5 seconds that Store
-    promises, because the file is tried at intervals.
+    """How long writes wait before they give up, in seconds for Patience.SHORT and LONG. The time is counted from the
+    moment when the file was found held, so a request with several writes does not wait again for each. `short_seconds`
+    is below the 5 seconds that Store promises, because the file is tried at intervals.
     """
 
     short_seconds: float = 4.5
@@ -40,22 +40,22 @@ NO_TIME = HoldTimes(0.0, 0.0)
 
 
 class Hold:
-    """How long writes wait for a file that has been held since `since`. All times are seconds of the caller's clock."""
+    """The time while the file is held. It began at `since`; all times are seconds of the caller's clock."""
 
     def __init__(self, since: float, times: HoldTimes, message: str, *, is_own: bool = False) -> None:
-        """`is_own`: the store itself holds the file and will release it: runs wait as long as that takes."""
+        """`is_own`: the store itself holds the file and will release it, so runs wait however long that takes."""
         self.since = since
         self.is_own = is_own
-        self.is_told = False  # whether the log says so
+        self.is_logged = False
         self.message = message
         self._times = times
 
     def hurry(self) -> None:
-        """From now on no write waits."""
+        """Let no write wait any longer."""
         self._times = NO_TIME
 
     def refuses(self, patience: Patience, now: float) -> bool:
-        """Whether a write of that patience gives up."""
+        """Whether a write with that patience gives up at `now`."""
         long_seconds = math.inf if self.is_own and self._times is not NO_TIME else self._times.long_seconds
         return now - self.since >= (0.0, self._times.short_seconds, long_seconds)[patience]
 

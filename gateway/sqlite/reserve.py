@@ -6,8 +6,8 @@ space. When a deletion finds no room, the reserve is removed, the log goes back 
 the reserve is created again.
 
 This guarantees one deletion after the other, as long as no other program takes the freed bytes meanwhile. When the disk
-had less than 48 MB free at the gateway's start, the reserve is smaller: a deletion then uses what there is, and the log
-may stay as it is.
+had less than 48 MB free at the gateway's start, the reserve is smaller: a deletion then uses the space that there is,
+and the log may keep its size.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ CHANGED_AT = "coalesce(finished_at, started_at, created_at)"
 # The runs of A2A by their last change: A2A's clients list the latest first.
 _LISTED_RUNS: Migration = (f"CREATE INDEX runs_of_a2a ON runs (owner, {CHANGED_AT}, key) WHERE origin = 'a2a'",)
 
-# The messages of a run that waits for its turn: a line each, see records. NULL: none, or it has begun.
+# The messages of a run that waits to begin: a line each, see records. NULL: the run has none, or has begun.
 _WAITING_MESSAGES: Migration = (
     "ALTER TABLE runs ADD COLUMN waiting_messages BLOB",
     "CREATE INDEX runs_with_messages ON runs (key) WHERE waiting_messages IS NOT NULL",

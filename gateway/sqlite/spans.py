@@ -67,7 +67,7 @@ def shown_spans(layout: Layout, start: int = 0) -> list[Span]:
 
 
 def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The same messages in as few spans as may be."""
+    """The same messages in as few spans as possible."""
     found: list[Span] = []
     for span in spans:
         last = found[-1] if found else None

@@ -16,7 +16,7 @@ Key: TypeAlias = tuple[str, str]
 LIMIT_BYTES = 64 * 1024 * 1024
 # The Python objects of a decoded message, besides its text.
 _MESSAGE_BYTES = 1000
-# How many ids are remembered that no thread has: a thread is looked up twice while its first run begins.
+# How many ids without a thread are remembered: a new thread's id is looked up twice while its first run begins.
 _MOST_ABSENT = 1000
 
 

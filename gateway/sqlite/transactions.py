@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 _SPARE_PAGES = 64  # beyond max_size_bytes: a deletion writes before it frees anything
 
-# A rebuild takes as much of the temporary directory. Its end takes about a second and cannot be interrupted.
+# A rebuild copies the file to the temporary directory. Copying it back takes about a second and cannot be interrupted.
 LARGEST_REBUILD_BYTES = 256 * 1024 * 1024
 
 
@@ -34,7 +34,7 @@ class HeldFileError(Exception):
 
 
 class Transactions:
-    """Writes that never wait for other programs."""
+    """Writes batches and checkpoints with one connection, and never waits for other programs."""
 
     def __init__(self, connection: sqlite3.Connection, reserve: Reserve | None = None) -> None:
         """`reserve`: disk space kept for writes that free space."""

@@ -17,7 +17,7 @@ from gateway.sqlite.address import Address
 from gateway.sqlite.database import store_error
 from gateway.sqlite.store import SqliteStore
 from gateway.sqlite.thread_cache import ThreadCache
-from gateway.sqlite.worker_turns import WorkerTurns
+from gateway.sqlite.worker_time import WorkerTime
 from gateway.store import RunRecord, Store, Thread, ThreadChange
 from tests.stored_samples import (
     DEADLINE_SECONDS,
@@ -94,7 +94,7 @@ async def test_a_runs_end_and_what_was_appended_in_the_same_turn_of_the_loop_are
 
 
 async def test_a_busy_event_loop_starves_nobody(store: Store) -> None:
-    """Left to itself the loop may take Python's lock back before the writer wakes, for seconds: see worker_turns."""
+    """Left to itself the loop may take Python's lock back before the writer wakes, for seconds: see worker_time."""
     busy = True
 
     async def spin() -> None:
@@ -127,36 +127,36 @@ async def longest_turn(turns: int) -> float:
 
 
 async def test_the_loop_stands_still_for_a_late_job_but_not_for_ever() -> None:
-    turns = WorkerTurns(asyncio.get_running_loop(), late_seconds=0.0, stand_still_seconds=0.25)
-    turns.start()
+    worker_time = WorkerTime(asyncio.get_running_loop(), late_seconds=0.0, stand_still_seconds=0.25)
+    worker_time.start()
     assert await longest_turn(10) >= 0.25
-    turns.finished()
-    turns.settle()
+    worker_time.finished()
+    worker_time.settle()
 
 
 async def test_a_job_that_nobody_waits_for_any_more_does_not_end_the_waits_for_others() -> None:
-    turns = WorkerTurns(asyncio.get_running_loop(), late_seconds=0.0, stand_still_seconds=0.25)
-    turns.start()
-    turns.settle()  # a read whose reader was cancelled
-    turns.finished()  # and which a thread was busy with all the same
-    turns.start()
+    worker_time = WorkerTime(asyncio.get_running_loop(), late_seconds=0.0, stand_still_seconds=0.25)
+    worker_time.start()
+    worker_time.settle()  # a read whose reader was cancelled
+    worker_time.finished()  # and which a thread was busy with all the same
+    worker_time.start()
     assert await longest_turn(10) >= 0.25
-    turns.finished()
-    turns.settle()
+    worker_time.finished()
+    worker_time.settle()
 
 
 async def test_the_loop_goes_on_when_the_job_is_done() -> None:
-    turns = WorkerTurns(asyncio.get_running_loop(), late_seconds=0.0, stand_still_seconds=30.0)
-    turns.start()
-    turns.finished()
+    worker_time = WorkerTime(asyncio.get_running_loop(), late_seconds=0.0, stand_still_seconds=30.0)
+    worker_time.start()
+    worker_time.finished()
     assert await longest_turn(10) < 15, "a result that only waits for the loop is not waited for"
-    turns.settle()
+    worker_time.settle()
     assert await longest_turn(10) < 15, "no job is out"
-    turns.start()
-    thread_of_job = threading.Thread(target=turns.finished)
+    worker_time.start()
+    thread_of_job = threading.Thread(target=worker_time.finished)
     thread_of_job.start()
     assert await longest_turn(10) < 15, "a job that is done ends the wait"
-    turns.settle()
+    worker_time.settle()
     thread_of_job.join(DEADLINE_SECONDS)
 
 

@@ -20,7 +20,7 @@ from gateway.sqlite.address import Address
 from gateway.sqlite.database import Database
 from gateway.sqlite.disk_pace import DiskPace
 from gateway.sqlite.group_commit import CHECKPOINT_PAGES, GroupCommit
-from gateway.sqlite.worker_turns import WorkerTurns
+from gateway.sqlite.worker_time import WorkerTime
 from tests.stored_samples import (
     DEADLINE_SECONDS,
     OWNER,
@@ -40,9 +40,9 @@ async def opened(
 ) -> AsyncGenerator[GroupCommit]:
     """Without a `pace` the loop goes on to write after a slow commit, as there may be one on a busy machine."""
     database = await asyncio.to_thread(Database, Address(folder / "gateway.db"))
-    turns = WorkerTurns(asyncio.get_running_loop())
+    worker_time = WorkerTime(asyncio.get_running_loop())
     commits = GroupCommit(
-        database.writer, turns, lambda lost: None, database.reserve, checkpoint_pages=checkpoint_pages,
+        database.writer, worker_time, lambda lost: None, database.reserve, checkpoint_pages=checkpoint_pages,
         pace=pace or DiskPace(first_rest_seconds=0.0),
     )  # fmt: skip
     yield commits

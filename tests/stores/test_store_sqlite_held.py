@@ -19,7 +19,7 @@ from gateway.sqlite.database import Database
 from gateway.sqlite.file_watch import FileWatch
 from gateway.sqlite.group_commit import GroupCommit
 from gateway.sqlite.held_file import Patience
-from gateway.sqlite.worker_turns import WorkerTurns
+from gateway.sqlite.worker_time import WorkerTime
 from gateway.store import Store, StoreEnvironment, ThreadChange
 from gateway.stores.sqlite import STORE
 from tests.movable_clock import MovableClock
@@ -66,8 +66,8 @@ def held(folder: Path) -> Generator[sqlite3.Connection]:
 async def opened(folder: Path, clock: MovableClock) -> AsyncGenerator[tuple[Database, GroupCommit]]:
     """The file and its writer, without the store around it."""
     database = await asyncio.to_thread(Database, Address(folder / "gateway.db"))
-    turns = WorkerTurns(asyncio.get_running_loop())
-    commits = GroupCommit(database.writer, turns, lambda lost: None, database.reserve, monotonic=clock.monotonic)
+    worker_time = WorkerTime(asyncio.get_running_loop())
+    commits = GroupCommit(database.writer, worker_time, lambda lost: None, database.reserve, monotonic=clock.monotonic)
     yield database, commits
     await within(commits.close())
     await asyncio.to_thread(database.close)

@@ -28,7 +28,7 @@ class SearchAbandonedError(Exception):
     """The caller of the search was cancelled."""
 
 
-class SearchTurns:
+class SearchSlots:
     """Searches by `owner`. It belongs to one event loop."""
 
     def __init__(self, name: str, searchers: int = SEARCHERS) -> None:

@@ -9,7 +9,7 @@ from threading import Event, current_thread
 import pytest
 import pytest_asyncio
 
-from gateway.embedded_index.search_turns import Rest, SearchAbandonedError, SearchTurns
+from gateway.embedded_index.search_slots import Rest, SearchAbandonedError, SearchSlots
 from gateway.errors import ToolError
 from gateway.messages import JsonObject, JsonValue
 from gateway.search_engines.embedded import EmbeddedSearchEngine
@@ -18,8 +18,8 @@ from tests.waiting import DEADLINE_SECONDS, until
 
 
 @pytest_asyncio.fixture
-async def turns() -> AsyncGenerator[SearchTurns]:
-    made = SearchTurns("test", searchers=3)
+async def slots() -> AsyncGenerator[SearchSlots]:
+    made = SearchSlots("test", searchers=3)
     yield made
     await asyncio.to_thread(made.close)
 
@@ -44,12 +44,12 @@ class Searches:
         return work
 
 
-async def test_a_search_waits_for_one_slice_of_another_callers(turns: SearchTurns) -> None:
+async def test_a_search_waits_for_one_slice_of_another_callers(slots: SearchSlots) -> None:
     searches = Searches()
-    heavy = asyncio.create_task(turns.run("alice", searches.of("alice", 1_000)))
+    heavy = asyncio.create_task(slots.run("alice", searches.of("alice", 1_000)))
     await until(lambda: searches.begun)
-    light = asyncio.create_task(turns.run("bob", searches.of("bob", 3)))
-    await until(lambda: turns._processor._waiting)  # bob's thread
+    light = asyncio.create_task(slots.run("bob", searches.of("bob", 3)))
+    await until(lambda: slots._processor._waiting)  # bob's thread
     searches.go.set()
     assert await asyncio.wait_for(light, DEADLINE_SECONDS) == "bob"
     assert await asyncio.wait_for(heavy, DEADLINE_SECONDS) == "alice"
@@ -57,22 +57,22 @@ async def test_a_search_waits_for_one_slice_of_another_callers(turns: SearchTurn
     assert searches.slices.count("alice") == 1_000
 
 
-async def test_many_searches_of_one_caller_have_no_more_than_one_turn(turns: SearchTurns) -> None:
+async def test_many_searches_of_one_caller_have_no_more_than_one_turn(slots: SearchSlots) -> None:
     searches = Searches()
-    many = [asyncio.create_task(turns.run("alice", searches.of("alice", 50))) for _ in range(20)]
+    many = [asyncio.create_task(slots.run("alice", searches.of("alice", 50))) for _ in range(20)]
     await until(lambda: searches.begun)
-    light = asyncio.create_task(turns.run("bob", searches.of("bob", 20)))
-    await until(lambda: turns._processor._waiting)
+    light = asyncio.create_task(slots.run("bob", searches.of("bob", 20)))
+    await until(lambda: slots._processor._waiting)
     searches.go.set()
     await asyncio.wait_for(light, DEADLINE_SECONDS)
     await asyncio.wait_for(asyncio.gather(*many), DEADLINE_SECONDS)
     until_bob_was_done = "".join(name[0] for name in searches.slices).rindex("b")
     assert searches.slices[:until_bob_was_done].count("alice") == 20
     assert searches.slices.count("alice") == 1_000
-    assert not turns._queues, "nothing is kept of who has searched"
+    assert not slots._queues, "nothing is kept of who has searched"
 
 
-async def test_a_failed_search_gives_its_turn_away(turns: SearchTurns) -> None:
+async def test_a_failed_search_gives_its_turn_away(slots: SearchSlots) -> None:
     def fails(rest: Rest) -> None:
         raise ToolError("wrong")
 
@@ -80,11 +80,11 @@ async def test_a_failed_search_gives_its_turn_away(turns: SearchTurns) -> None:
     searches.go.set()
     for _ in range(5):
         with pytest.raises(ToolError):
-            await turns.run("alice", fails)
-    assert await turns.run("alice", searches.of("alice", 2)) == "alice"
+            await slots.run("alice", fails)
+    assert await slots.run("alice", searches.of("alice", 2)) == "alice"
 
 
-async def test_a_search_that_nobody_waits_for_any_more_ends_at_its_next_rest(turns: SearchTurns) -> None:
+async def test_a_search_that_nobody_waits_for_any_more_ends_at_its_next_rest(slots: SearchSlots) -> None:
     ended: list[BaseException] = []
 
     def endless(rest: Rest) -> None:
@@ -96,21 +96,21 @@ async def test_a_search_that_nobody_waits_for_any_more_ends_at_its_next_rest(tur
             raise
 
     for _ in range(5):
-        task = asyncio.create_task(turns.run("alice", endless))
-        await until(lambda: turns._processor._is_held)
+        task = asyncio.create_task(slots.run("alice", endless))
+        await until(lambda: slots._processor._is_held)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, DEADLINE_SECONDS)
     assert len(ended) == 5
 
 
-async def test_what_runs_alone_waits_for_the_searches_under_way(turns: SearchTurns) -> None:
+async def test_what_runs_alone_waits_for_the_searches_under_way(slots: SearchSlots) -> None:
     searches = Searches()
-    running = [asyncio.create_task(turns.run(name, searches.of(name, 3))) for name in ("alice", "bob")]
+    running = [asyncio.create_task(slots.run(name, searches.of(name, 3))) for name in ("alice", "bob")]
     await until(lambda: searches.begun)
-    alone = asyncio.create_task(turns.run_alone(lambda: searches.slices.append(current_thread().name)))
+    alone = asyncio.create_task(slots.run_alone(lambda: searches.slices.append(current_thread().name)))
     await asyncio.sleep(0)
-    later = asyncio.create_task(turns.run("carol", searches.of("carol", 1)))
+    later = asyncio.create_task(slots.run("carol", searches.of("carol", 1)))
     searches.go.set()
     await asyncio.wait_for(asyncio.gather(*running, alone, later), DEADLINE_SECONDS)
     assert sorted(searches.slices[:6]) == ["alice"] * 3 + ["bob"] * 3

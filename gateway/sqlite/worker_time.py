@@ -20,8 +20,11 @@ STAND_STILL_SECONDS = 0.005
 RUN_SECONDS = 0.010
 
 
-class WorkerTurns:
-    """Counts the jobs that the event loop gave to threads. `finished` is called on a thread, the rest on the loop."""
+class WorkerTime:
+    """Counts the jobs that the event loop gave to threads, and blocks the loop while they are late.
+
+    `finished` is called on a thread, every other method on the loop.
+    """
 
     def __init__(
         self,
