@@ -1,7 +1,7 @@
 """Formats that several parts share, and formats without a maintained package. Pure.
 
-strict_json   JSON as clients send it, and as every reader accepts it
-lenient_json  JSON as model providers write it
+strict_json   reads JSON of clients strictly, and writes JSON that every reader accepts
+lenient_json  reads JSON of model providers, with its oddities
 json_pointer  places in a JSON document
 merge_patch   a change of a JSON object
 tool_schema   schemas as providers accept them

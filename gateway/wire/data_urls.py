@@ -23,7 +23,7 @@ class DataUrl(NamedTuple):
 
     @property
     def base64(self) -> str:
-        """The content in base64. Where the URL has it in base64, it may be broken."""
+        """The content in base64. Base64 of the URL is not checked and may be broken."""
         if self.is_base64:
             return self.payload
         return base64.b64encode(unquote_to_bytes(self.payload)).decode("ascii")

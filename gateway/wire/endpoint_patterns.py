@@ -19,7 +19,8 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class EndpointPattern:
-    """A regular expression for whole URLs; the part of it for the authority (`host` or `host:port`) holds alone, too.
+    """A regular expression for whole URLs. Its part for the authority (`host` or `host:port`) must match the authority
+    of the URL by itself, too.
 
     Otherwise `https://api\\..*\\.example\\.com/.*` would match `https://api.evil.test/x.example.com/`: `.*` does not
     stop at a slash.
@@ -30,7 +31,11 @@ class EndpointPattern:
 
     @classmethod
     def parse(cls, text: str) -> EndpointPattern:
-        """Raises ConfigurationError for a pattern without a part for the authority, or no regular expression."""
+        """The pattern in `text`.
+
+        Raises:
+            ConfigurationError: it has no part for the authority, or is no regular expression.
+        """
         _, found, rest = text.partition(_SCHEME_END)
         authority = rest.partition("/")[0].removesuffix("$")
         if not found or not authority:
@@ -47,7 +52,7 @@ class EndpointPattern:
             ) from None
 
     def matches(self, url: yarl.URL) -> bool:
-        """Whether both match, with the port left out where it is the scheme's own."""
+        """Whether both expressions match the URL. The port is left out if it is the scheme's own."""
         return self.authority.fullmatch(_authority(url)) is not None and self.url.fullmatch(_shown(url)) is not None
 
 

@@ -19,16 +19,16 @@ def unescaped(token: str) -> str:
 
 
 def pointer_to(path: Iterable[str | int]) -> str:
-    """The pointer to a value by the names and indices on the way; empty for the whole document."""
+    """The pointer to the value at `path`, its names and indices from the root on; empty for the whole document."""
     return "".join([f"/{escaped(str(part))}" for part in path])
 
 
 def names_in(pointer: str) -> list[str]:
-    """The names on the way that a pointer describes; an index is its digits."""
+    """The names and indices of a pointer from the root on; an index is a text of digits."""
     return [unescaped(token) for token in pointer.split("/")[1:]]
 
 
 def dotted(pointer: str) -> str:
-    """A pointer as programs write it: `messages[0].content`; empty for the whole document."""
+    """A pointer in the notation of programs, such as `messages[0].content`; empty for the whole document."""
     written = "".join(f"[{name}]" if name.isdecimal() else f".{name}" for name in names_in(pointer))
     return written.removeprefix(".")

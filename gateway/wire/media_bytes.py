@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from gateway.messages import MediaKind
 
-# The pictures that every provider which takes any takes.
+# The formats of pictures that every provider accepts, if it accepts pictures at all.
 IMAGE_FORMATS: Mapping[str, str] = MappingProxyType(
     {
         "image/png": "png",
@@ -36,7 +36,7 @@ def is_written(media_type: str) -> bool:
 
 
 def decoded_size(data: str) -> int | None:
-    """How many bytes the standard base64 text `data` stands for; None where it is not base64."""
+    """The number of bytes that the standard base64 text `data` encodes; None if it is not base64."""
     try:
         return len(binascii.a2b_base64(data, strict_mode=True))
     except (binascii.Error, ValueError):
@@ -44,7 +44,7 @@ def decoded_size(data: str) -> int | None:
 
 
 def head_of(data: str) -> bytes:
-    """The first bytes that the base64 text `data` stands for."""
+    """The first bytes that the base64 text `data` encodes."""
     try:
         return binascii.a2b_base64(data[:32])
     except (binascii.Error, ValueError):
@@ -52,7 +52,7 @@ def head_of(data: str) -> bytes:
 
 
 def format_in(kind: MediaKind, head: bytes) -> str | None:
-    """The format that the first bytes show; None where they show none."""
+    """The format that begins with these first bytes; None if no known one does."""
     if kind == "document":
         return "pdf" if head.startswith(b"%PDF-") else None
     if kind != "image":

@@ -1,4 +1,4 @@
-"""A change of a JSON object: members that it has are set, objects are merged, and null removes. Pure.
+"""Changes a JSON object by a merge patch, which sets its members, merges objects, and removes members by null. Pure.
 
 Source: https://www.rfc-editor.org/rfc/rfc7396
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def merge_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """The object as `patch` changes it; both stay as they are. Arrays are replaced."""
+    """A copy of the object, changed by `patch`. Arrays are replaced as a whole."""
     merged = {**target}
     for name, value in patch.items():
         if value is None:

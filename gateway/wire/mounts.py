@@ -14,8 +14,8 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
 def below_mount(scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """The scope without the prefix, `root_path`. The application's paths begin after it, and the host's notes in
-    the scope stay the host's own. `app_root_path` has it, so that starlette's `base_url` is the application's.
+    """The scope without the prefix, `root_path`, with a fresh `state` and no `path_params`, since these are the host's.
+    `app_root_path` has the prefix, so that starlette's `base_url` is the application's.
     """
     root: str = scope.get("root_path", "").rstrip("/")
     path: str = scope["path"]
@@ -29,8 +29,8 @@ def below_mount(scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
 
 
 def prefixed_redirects(root: str, send: Send) -> Send:
-    """The `send` of a request to an application below `root`, for starlette's redirects to a path with or without its
-    last slash: they lack the prefix.
+    """The `send` for a request to an application below `root`. It puts `root` in front of the paths to which starlette
+    redirects, from a path with a last slash to the one without, or back.
     """
 
     async def prefixed(message: Message) -> None:

@@ -1,8 +1,8 @@
-"""Estimates from its text what compiling a regular expression costs. Pure.
+"""Estimates the cost of compiling a regular expression from its text. Pure.
 
-A class such as `\\pL` is 600 ranges, and a counted repetition (`{110}`) is as many copies: nine characters can be
-megabytes. The estimate is never too low and takes linear time. Invalid expressions get one, too. Measured with Rust's
-`regex`, which `jsonschema-rs` uses: 1 is at most 300 bytes, and about a microsecond.
+A class such as `\\pL` is 600 ranges, and a counted repetition (`{110}`) is as many copies, so an expression of nine
+characters can take megabytes. The estimate is never too low and takes linear time. Invalid expressions get one, too.
+A cost of 1 is at most 300 bytes and about a microsecond, measured with Rust's `regex`, which `jsonschema-rs` uses.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _MOST = 1_000_000_000
 
 def pattern_cost(pattern: str) -> int:
     """The expression's cost; 5 for one of a few characters."""
-    outer: list[int] = []  # what stands before the groups that are open
-    total = last = 0  # of the group; of its last item, which a repetition is of
+    outer: list[int] = []  # the costs before each open group
+    total = last = 0  # the cost of the innermost group, and of its last item, which a repetition would multiply
     place = 0
     while (token := _TOKEN.match(pattern, place)) is not None:
         place = token.end()
@@ -57,7 +57,7 @@ def pattern_cost(pattern: str) -> int:
             last = min(last * times, _MOST)
         elif token["blank"]:
             total += 2
-            last = max(last, 2)  # with the flag `x` a repetition behind it is of what stands before it
+            last = max(last, 2)  # with the flag `x`, a repetition after the blank multiplies the item before it
         elif not token["quantifier"]:
             if token["property"] and (name := _IN_PROPERTY.match(pattern, place)):
                 place = name.end()

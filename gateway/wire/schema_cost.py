@@ -1,4 +1,4 @@
-"""Estimates what a JSON Schema costs a validator, before a validator is made. Pure.
+"""Estimates the cost of a JSON Schema for a validator, before a validator is made. Pure.
 
 Above: `tool_calls`, which refuses schemas that cost too much. Frontend tools and MCP servers bring schemas from
 anywhere, and a validator follows every reference: 20 definitions that each refer to the next one twice make a million
@@ -71,7 +71,7 @@ def schema_cost(schema: JsonSchema, levels: int = 1) -> SchemaCost:
     size = _checked_size(schema)
     count = _Count(_Document(schema), levels)
     places, checks = count.of_root()
-    # What is recursive is looked at once for each value by itself, besides where it is referred to.
+    # A recursive place is checked once for each value by itself, besides the checks where it is referred to.
     checks = min(ENDLESS, checks + sum(count.checks[key] for key in count.recursive))
     return SchemaCost(size, places, checks, bool(count.recursive), count.has_patterns)
 
@@ -91,7 +91,7 @@ def _checked_size(schema: JsonSchema) -> int:
 class _Edge(NamedTuple):
     to: int
     factor: int
-    is_named: bool  # one of `properties`: a value is looked at by one of them only
+    is_named: bool  # one of `properties`: each value is checked by only one of them
     is_reference: bool
 
 
@@ -103,7 +103,7 @@ class _Place(NamedTuple):
 
 
 class _Document:
-    """A whole schema: how deep each object in it is nested, and what its anchors name."""
+    """A whole schema: the depth of each object in it, and the schemas that its anchors name."""
 
     def __init__(self, root: JsonSchema) -> None:
         self.root = root
@@ -123,7 +123,7 @@ class _Document:
                 waiting += [(item, depth + 1) for item in value]
 
     def _note_names(self, schema: JsonSchema) -> None:
-        # References below a name of its own would count from there.
+        # References in a part with an id of its own would be relative to that id.
         if schema is not self.root and isinstance(schema.get(self._id_keyword), str):
             raise ValueError(f"a part of it has an {self._id_keyword!r} of its own")
         for keyword in ("$anchor", "$dynamicAnchor"):
@@ -134,7 +134,7 @@ class _Document:
         """The schema that a reference names; None for true and false.
 
         Raises:
-            ValueError: nothing has that name.
+            ValueError: no schema has that name.
         """
         if not isinstance(reference, str):
             raise ValueError("a reference in it is not text")
@@ -168,11 +168,11 @@ class _Count:
 
     def __init__(self, document: _Document, rounds: int) -> None:
         self._document = document
-        self._rounds = rounds  # how often each circle is gone through
+        self._rounds = rounds  # how often the counts of each circle are repeated
         self._places: dict[int, _Place] = {}
         self.places: dict[int, int] = {}
         self.checks: dict[int, int] = {}
-        self.recursive: list[int] = []  # what is referred to from within itself
+        self.recursive: list[int] = []  # places to which a reference within themselves leads
         self._pattern_characters = 0
         self._steps = 0
 
@@ -224,8 +224,8 @@ class _Count:
         return self._pattern_characters > 0
 
     def _settle(self, circle: list[int]) -> None:
-        """Count a group of places that refer to one another, mostly a single place. What it leads to is counted
-        already.
+        """Count a group of places that refer to one another, mostly a single place. The places outside of the group
+        that it leads to must be counted already.
         """
         within = set(circle)
         edges = [edge for key in circle for edge in self._places[key].edges if edge.to in within]
@@ -269,7 +269,9 @@ def _all_checks(place: _Place, counted: dict[int, int], in_circle: dict[int, int
 
 
 def _followed(edge: _Edge, counted: dict[int, int], in_circle: dict[int, int]) -> int:
-    """`in_circle`: what a reference within the circle that is being counted led to in the round before."""
+    """The count of the place that the edge leads to. `in_circle`: the counts of the round before, for references within
+    the circle that is being counted.
+    """
     found = in_circle.get(edge.to) if edge.is_reference else None
     return (counted[edge.to] if found is None else found) * edge.factor
 
@@ -283,19 +285,19 @@ def _schemas_in(keyword: str, value: object) -> list[JsonSchema]:
 
 
 def _entries(keyword: str, value: object) -> int:
-    """What is compared one by one."""
+    """The number of entries with which a value is compared one by one."""
     if keyword == "required":
         return len(as_list(value))
     if keyword == "enum":
         values = as_list(value)
-        # Texts alone, or numbers alone, are looked up.
+        # A validator looks values up if all are texts, or all are integers.
         is_looked_up = all(type(item) is str for item in values) or all(type(item) is int for item in values)
         return len(values) // 64 if is_looked_up else 4 * _nodes(values)
     return _nodes([value])
 
 
 def _nodes(values: Iterable[object]) -> int:
-    """How many values these hold, counting themselves."""
+    """The number of these values and of all values in them."""
     waiting, count = list(values), 0
     while waiting:
         value = waiting.pop()

@@ -27,17 +27,17 @@ ONLY_USERS: Final = "only users can send one"
 
 
 def left_out(kind: str, why: str) -> str:
-    """Replaces a medium that is not sent. `kind` is a noun."""
+    """The text in place of a medium that is not sent. `kind` is a noun."""
     return f"({_article(kind)} {kind} was left out: {why})"
 
 
 def attached_below(kind: str) -> str:
-    """Replaces a medium in a tool's result that cannot hold it; the medium follows later. `kind` is a noun."""
+    """The text in a tool's result in place of a medium that only a later message can hold. `kind` is a noun."""
     return f"({_article(kind)} {kind} is attached below)"
 
 
 def result_of(tool: str) -> str:
-    """Introduces a medium that follows outside of its tool's result."""
+    """The text that introduces a medium which follows outside of its tool's result."""
     return f"From the result of the tool {tool or 'call'}:"
 
 

@@ -1,7 +1,7 @@
-"""Strict JSON: reads what clients send, and writes what every reader accepts.
+"""Strict JSON: reads documents that clients send, and writes documents that every reader accepts.
 
-Pure. `load` refuses what parsers disagree about. `dump` never raises, because an error between two events would break a
-stream.
+Pure. `load` refuses documents that parsers read differently. `dump` never raises, because an error between two events
+would break a stream.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import orjson
 from gateway.wire.json_pointer import escaped
 
 MAX_DEPTH: Final = 200
-"""How deep a document may be nested: what is read must still be writable inside another one (the encoder takes 254)."""
+"""How deep a document may be nested. It must still be writable inside another document (the encoder takes 254)."""
 
 _ENCODER_DEPTH: Final = 254
 _SPARE_LEVELS: Final = _ENCODER_DEPTH - MAX_DEPTH  # so that the encoder's limit becomes this one
 COMPARED_BYTES: Final = 1024 * 1024
-"""Larger documents are not looked through for members that an object has twice."""
+"""Larger documents are not searched for members that an object has twice."""
 _POINTED_BYTES: Final = 256 * 1024
 _SHORT_BYTES: Final = 1024
 _MAX_POINTERS: Final = 20
@@ -37,9 +37,9 @@ class NotStrictJsonError(ValueError):
 
 
 def load(body: bytes, size: int | None = None) -> Any:
-    """The document. `size`: that of the document of which this is a part, where its limits apply.
+    """The document's value. `size`: the bytes of the whole document if `body` is a part of it, for the limit of 1 MiB.
 
-    Refused are, besides what is no JSON: NaN and infinities, a byte order mark, bytes that are not UTF-8, half a
+    Refused are, besides bytes that are no JSON: NaN and infinities, a byte order mark, bytes that are not UTF-8, half a
     surrogate pair, more than 200 levels, and a member that its object has twice (in documents of up to 1 MiB; the last
     one counts beyond that, because looking costs more than reading).
 
@@ -51,11 +51,11 @@ def load(body: bytes, size: int | None = None) -> Any:
     except orjson.JSONDecodeError as error:
         where = f"{error.msg} (line {error.lineno}, column {error.colno})"
         raise NotStrictJsonError(where, _lone_surrogates(body)) from None
-    # What has too few brackets cannot be too deep, which is soon seen of a short document.
+    # A document with few brackets cannot be too deep. Counting them is quick in a short document.
     is_flat = len(body) <= _SHORT_BYTES and body.count(b"[") + body.count(b"{") <= MAX_DEPTH
     if (written := _written_length(data, 0 if is_flat else _SPARE_LEVELS)) is None:
         raise too_deep()
-    # A document as JSON.stringify writes it comes out as long as it went in, unless a repeated member was lost.
+    # A document that JSON.stringify wrote has the same length when written again, unless a repeated member is lost.
     if written != len(body) and (size or len(body)) <= COMPARED_BYTES:
         json.loads(body, object_pairs_hook=_expect_distinct)
     return data
@@ -72,8 +72,9 @@ def expect_distinct_members(data: Any, body: bytes) -> None:
 
 
 def begins_with(items: Sequence[Any], known: Sequence[Any]) -> bool:
-    """Whether an array begins with the items of another one, as JSON says them: 1, 1.0 and true are three values there,
-    and one to Python. Members in another order are another item. What is the same object is not looked into.
+    """Whether the array `items` begins with the items of `known`, compared by their JSON: 1, 1.0 and true differ,
+    though Python takes them for equal, and so do objects with the same members in another order. Items that are
+    the same Python object are equal without a comparison.
     """
     beginning = items[: len(known)]
     if beginning != known:
@@ -81,7 +82,7 @@ def begins_with(items: Sequence[Any], known: Sequence[Any]) -> bool:
     others = [(one, other) for one, other in zip(beginning, known, strict=True) if one is not other]
     try:
         return not others or orjson.dumps([one for one, _ in others]) == orjson.dumps([other for _, other in others])
-    except TypeError:  # what `load` does not give: half a surrogate pair
+    except TypeError:  # half a surrogate pair, which `load` refuses
         return False
 
 
@@ -91,7 +92,7 @@ def is_too_deep(value: Any, text: str) -> bool:
 
 
 def has_more_values(value: Any, most: int) -> bool:
-    """Whether a document has more than so many values: members and items of all levels. It does not look further."""
+    """Whether a document has more than `most` values: members and items of all levels. Counting ends there."""
     waiting = [value]
     while waiting:
         inner = waiting.pop()
@@ -104,8 +105,8 @@ def has_more_values(value: Any, most: int) -> bool:
 
 
 def object_in(text: str) -> dict[str, Any]:
-    """The object that the text is; an empty one where it is none, or nested too deep for a request: what providers take
-    as a call's arguments, whatever the model wrote.
+    """The JSON object in the text; an empty one if the text is none, or is nested too deep for a request. So providers
+    accept a call's arguments, whatever the model wrote.
     """
     try:
         value = orjson.loads(text)
@@ -123,7 +124,7 @@ def object_text(text: str) -> str:
 
 
 def _written_length(data: Any, levels: int) -> int | None:
-    """How long the document comes out when it is written again, within so many levels more; None where that is too deep
+    """The length of the document when it is written again; None if, with `levels` more levels around it, it is too deep
     for the encoder.
     """
     wrapped = data
@@ -185,7 +186,7 @@ def dump(value: object) -> bytes:
     """Compact JSON in UTF-8, on one line.
 
     NaN and infinities become null. Half a surrogate pair stays as its `\\ud83d` escape: a reader that joins two texts
-    gets the whole character back. What JSON has no word for becomes a string: dates in ISO 8601, bytes in base64.
+    gets the whole character back. Values that JSON lacks become strings: dates in ISO 8601, bytes in base64.
     """
     try:
         return orjson.dumps(value)
@@ -194,15 +195,15 @@ def dump(value: object) -> bytes:
 
 
 def dump_to_keep(value: object) -> bytes:
-    """As `dump`, for what is held for long, as a request is while its answer streams: the bytes that the encoder gives
-    keep its buffer of 4 kB, however short they are.
+    """As `dump`, for bytes that are held for long, such as a request while its answer streams: they are a copy, since
+    the encoder's own bytes keep its buffer of 4 kB, however short they are.
     """
     return bytes(memoryview(dump(value)))
 
 
 def on_one_line(data: bytes) -> bytes:
-    """The same JSON for readers that end a line at U+2028, U+2029 or U+0085, too, which JSON leaves alone. Such are
-    httpx's, and what stands on it.
+    """The same JSON with U+2028, U+2029 and U+0085 escaped: some readers end a line there, such as httpx's and those of
+    packages that use httpx.
     """
     if data.isascii() or not (b"\xe2\x80" in data or b"\xc2\x85" in data):
         return data

@@ -1,7 +1,7 @@
 """Writes the frames of many pieces of text at once: 200 of them in a quarter of the time that they take one by one.
 
-Above: the renderers. Pure. A batch of pieces goes through the encoder once, and the frames are put together around what
-it wrote. What comes out is the same.
+Above: the renderers. Pure. The encoder writes a batch of pieces as one array, and the frames are put together around
+its items. The frames are the same as if each were written by itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import orjson
 from gateway.wire import strict_json
 
 MANY: Final = 8
-"""Fewer texts are written sooner one by one."""
+"""Fewer texts take less time one by one."""
 
 
 def text_frames(
@@ -28,8 +28,8 @@ def text_frames(
 ) -> list[bytes]:
     """A frame for each text: the head, the text as JSON, the tail.
 
-    `write` writes a text by itself; it must write as orjson does what orjson can write, or, with `one_line`, what
-    `strict_json.on_one_line` makes of that.
+    `write` writes a single text. If orjson can write the text, `write` must give the same bytes, or with `one_line`
+    those that `strict_json.on_one_line` makes of them.
     """
     if len(texts) == 1:  # as in most reads of a slow stream
         return [b"%b%b%b" % (head, write(texts[0]), tail)]
@@ -40,7 +40,7 @@ def text_frames(
 
 
 def numbered_frames(head: bytes, texts: Sequence[str], between: bytes, first: int, tail: bytes) -> list[bytes]:
-    """A frame for each text: the head, the text as JSON, what is between it and its number, the number, the tail."""
+    """A frame for each text: the head, the text as JSON, `between`, the text's number from `first` on, the tail."""
     if len(texts) == 1:
         return [b"%b%b%b%d%b" % (head, strict_json.dump(texts[0]), between, first, tail)]
     if len(texts) < MANY:
@@ -66,7 +66,7 @@ def inner_texts(
 
 
 def numbers_from(first: int, count: int) -> Sequence[bytes]:
-    """So many numbers in a row, written."""
+    """`count` consecutive numbers from `first` on, each as its digits."""
     numbers = _NUMBERS[first : first + count] if first >= 0 else []
     return numbers if len(numbers) == count else _written(first, count)
 

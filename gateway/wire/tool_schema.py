@@ -1,4 +1,4 @@
-"""Rewrites schemas as providers accept them: a tool's as one plain object, an answer's without open objects. Pure.
+"""Rewrites schemas so that providers accept them: a tool's as one plain object, an answer's without open objects. Pure.
 
 Above: the writers of requests, their tables of options. Anthropic, OpenAI and Bedrock refuse a tool whose schema has
 `oneOf`, `allOf` or `anyOf` at the top level
@@ -20,16 +20,16 @@ _Value = TypeVar("_Value")
 UNIONS = ("anyOf", "oneOf")
 _COMBINED = frozenset({*UNIONS, "allOf", "not", "enum", "$ref"})
 
-# Where other schemas stand in one.
+# The keywords of a schema that contain other schemas.
 _SCHEMAS_BY_NAME = frozenset({"properties", "$defs", "definitions"})
 _SCHEMAS = frozenset({"items", "prefixItems", "anyOf", "oneOf"})
 
-# How far a schema is followed: where it holds itself, or says the same thing in very many places.
+# How many places of a schema are followed. Schemas that contain themselves, or repeat a part very often, have more.
 _MOST_PLACES = 200
 
 
 def object_schema(schema: dict[str, _Value]) -> dict[str, _Value]:
-    """The schema without what is not allowed at its top level. Nearly all schemas stay as they are.
+    """The schema without the keywords that are not allowed at its top level. Nearly all schemas stay as they are.
 
     The object gets the members of all combined schemas. Of several choices, it requires only what all of them require.
     """
@@ -62,10 +62,10 @@ class _Flat:
 
 
 def closed_schema(schema: JsonSchema) -> dict[str, object]:
-    """The schema, whose objects have no keys but those that they name: some providers take no others for an answer.
+    """The schema with objects that allow only the keys that they name: some providers require that for an answer.
 
-    What it allows its own schema allows, too. An object stays as it is where it names no keys, says what it takes
-    beside them, or is a part of `allOf`.
+    Every value that it allows, `schema` allows, too. An object stays as it is if it names no keys, has its own
+    `additionalProperties`, or is a part of `allOf`.
     """
     closed = dict(schema)
     for name in _SCHEMAS_BY_NAME & closed.keys():
@@ -114,7 +114,7 @@ def target(root: JsonSchema, reference: str) -> JsonSchema:
 
 
 def pointed(root: JsonSchema, reference: str) -> object:
-    """As `target`, but any value; None where there is nothing."""
+    """The value of any type that a reference into the same document points to; None if there is none."""
     found: object = root
     for token in reference.removeprefix("#").split("/")[1:]:
         name = unescaped(unquote(token))
