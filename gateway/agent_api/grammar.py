@@ -367,7 +367,7 @@ class DataMessage(MessageState):
     another message gives, in fewer steps.
     """
 
-    def told(self, data: bytes) -> tuple[Frame, ...]:
+    def all_frames(self, data: bytes) -> tuple[Frame, ...]:
         """All frames of the message: opened, the content completed, closed."""
         return self.opened(), *self.finish(data)
 

@@ -194,7 +194,7 @@ class Note(Whole):
         self.role = role
 
     def begin(self, message: DataMessage) -> Sequence[Frame]:
-        return message.told(self._data)
+        return message.all_frames(self._data)
 
     def complete(self, ending: Ending) -> Sequence[Frame]:
         return ()

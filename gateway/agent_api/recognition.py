@@ -108,7 +108,7 @@ def _unknown(stored: Sequence[Message], sent: Sequence[Message]) -> list[Message
     instructions = stored if not roles.isdisjoint(INSTRUCTION_ROLES) else ()
     told = {message.text for message in instructions if message.role in INSTRUCTION_ROLES}
     thoughts = {_thought(message) for message in stored if message.role == "reasoning"} if "reasoning" in roles else ()
-    unanswered = {message.id: message for message in _behind_answers(stored)}
+    unanswered = {message.id: message for message in _after_last_answer(stored)}
     return [
         message
         for message in sent
@@ -137,7 +137,7 @@ def _thought(message: Message) -> str:
     return "".join(block.text for block in message.content if isinstance(block, ReasoningBlock))
 
 
-def _behind_answers(stored: Sequence[Message]) -> list[Message]:
+def _after_last_answer(stored: Sequence[Message]) -> list[Message]:
     """The person's messages at the end of the thread that nobody answered."""
     return list(takewhile(lambda message: message.role == "user", reversed(stored)))
 

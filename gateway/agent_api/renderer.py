@@ -170,7 +170,7 @@ class ResponseRenderer:
 
     def _settle(self, event: Event) -> None:
         """Give the items that have ended the ending that follows from this event."""
-        ending = _ending_behind(event)
+        ending = _ending_of(event)
         for item in self._ended:
             item.ending = ending
         self._ended.clear()
@@ -268,7 +268,7 @@ class ResponseRenderer:
         self._start()
         self._turn += 1
         for item in self._queue:
-            item.ending = item.ending or _ending_behind(last)
+            item.ending = item.ending or _ending_of(last)
         outcome = None if isinstance(last, RunFailed) else last.outcome
         if isinstance(outcome, (Completed, Interrupted)):  # a union would be made anew
             for call in outcome.pending_calls:
@@ -287,8 +287,8 @@ class ResponseRenderer:
         if isinstance(last, RunFailed):
             status, error = "failed", run_error(last, to_operator=self._to_operator)
             error["message"] = encodable(str(error["message"]))
-            told = self._response.message(self._next_id(), "error")
-            self._frames.append(told.close("failed", code=error["code"], message=error["message"]))
+            message = self._response.message(self._next_id(), "error")
+            self._frames.append(message.close("failed", code=error["code"], message=error["message"]))
             members["error"] = error
         elif isinstance(last.outcome, Cancelled):
             status = "canceled"
@@ -381,7 +381,7 @@ class ResponseRenderer:
             self._add(Note(kind, output, "tool"), COMPLETE)
         else:  # no item is in the queue before it
             self._close_answer()
-            self._frames += self._response.data_message(self._next_id(), kind, "tool").told(output)
+            self._frames += self._response.data_message(self._next_id(), kind, "tool").all_frames(output)
 
     def _call(self, call_id: str) -> Call:
         """A call of this run, or of an earlier one."""
@@ -409,7 +409,7 @@ def _function_call(call: ToolCall) -> bytes:
     return written(said)
 
 
-def _ending_behind(event: Event) -> Ending:
+def _ending_of(event: Event) -> Ending:
     """The ending of an item that ended before this event."""
     match event:
         case ModelCallEnded(reason):
