@@ -177,6 +177,7 @@ def alive(kind: type) -> int:
 # --- what streams share
 
 
+@pytest.mark.thorough
 async def test_models_of_an_endpoint_share_one_client_and_all_endpoints_one_tls_context(
     provider: Provider, http: HttpClients, certificate: Path
 ) -> None:

@@ -13,6 +13,7 @@ from gateway.events import (
     Completed,
     Event,
     Executor,
+    Incomplete,
     Interrupt,
     Interrupted,
     MediaGiven,
@@ -46,12 +47,24 @@ def events_of(record: RunRecord, produced: Sequence[Message], answered: Collecti
     events: list[Event] = [RunStarted(record.thread_id, record.client_id)]
     is_whole = record.status in (RunStatus.COMPLETED, RunStatus.INTERRUPTED)
     clients = {call.call_id for call in pending} if is_whole else set()
-    for turn_id, messages in groupby(produced, key=lambda message: None if message.role == "tool" else message.turn_id):
+    end = _end(record, pending, asked)
+    groups = groupby(produced, key=lambda message: None if message.role == "tool" else message.turn_id)
+    for turn_id, messages in [(turn_id, [*messages]) for turn_id, messages in groups]:
         if turn_id is None:
             events += (_returned(message) for message in messages)
         else:
-            events += _answer(turn_id, [*messages], clients, {call.call_id for call in asked})
-    return [*events, _end(record, pending, asked)]
+            reason = _stop_reason(end) if messages[-1] is produced[-1] else StopReason.END_TURN
+            events += _answer(turn_id, messages, clients, {call.call_id for call in asked}, reason)
+    return [*events, end]
+
+
+def _stop_reason(end: Terminal) -> StopReason:
+    """Why the last response of the model ended."""
+    match end:
+        case RunFinished(Incomplete(reason)):
+            return reason
+        case _:
+            return StopReason.END_TURN
 
 
 def _returned(message: Message) -> ToolReturned:
@@ -61,14 +74,14 @@ def _returned(message: Message) -> ToolReturned:
 
 
 def _answer(
-    turn_id: str, messages: Sequence[Message], clients: Collection[str], asked: Collection[str]
+    turn_id: str, messages: Sequence[Message], clients: Collection[str], asked: Collection[str], reason: StopReason
 ) -> Iterator[Event]:
     yield ModelCallStarted(turn_id, "", "")
     for message, block in blocks_in_order(messages):
         executor: Executor = "client" if isinstance(block, ToolCall) and block.call_id in clients else "backend"
         yield from _block(message, block, executor, asks=isinstance(block, ToolCall) and block.call_id in asked)
     if not any(message.incomplete for message in messages):
-        yield ModelCallEnded(StopReason.END_TURN)
+        yield ModelCallEnded(reason)
 
 
 def blocks_in_order(answer: Sequence[Message]) -> list[tuple[Message, ContentBlock]]:

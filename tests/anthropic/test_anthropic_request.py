@@ -268,6 +268,7 @@ def test_prompt_caching_marks_what_stays_the_same() -> None:
     assert "prompt_caching" not in body
 
 
+@pytest.mark.thorough
 @REPEATABLE
 @given(any_histories())
 def test_any_history_becomes_a_request_that_the_api_takes(history: list[Message]) -> None:

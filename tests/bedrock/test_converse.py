@@ -277,6 +277,7 @@ TURNS: st.SearchStrategy[list[Turn]] = st.lists(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=300)
 @given(TURNS, st.sampled_from([*FAMILIES, UNKNOWN]))
 def test_any_conversation_keeps_the_rules_afterwards(turns: list[Turn], family: Family) -> None:

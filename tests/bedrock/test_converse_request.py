@@ -377,6 +377,7 @@ SCHEMAS: st.SearchStrategy[JsonObject] = st.sampled_from([{}, {"type": "object"}
 TOOLS = st.builds(ToolSpec, st.one_of(st.just("add"), WORDS), WORDS, SCHEMAS)
 
 
+@pytest.mark.thorough
 @settings(max_examples=250, deadline=None)
 @given(
     st.lists(MESSAGES, max_size=10),

@@ -93,6 +93,7 @@ def test_every_type_of_header_is_read() -> None:
 TEXT_HEADERS = st.dictionaries(st.text(max_size=20), st.text(max_size=40), max_size=4)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.tuples(TEXT_HEADERS, st.binary(max_size=80))), st.integers(0, 1000))
 def test_any_frames_cut_anywhere_come_out_as_they_went_in(
     frames: list[tuple[dict[str, str], bytes]], seed: int

@@ -87,6 +87,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @given(st.dictionaries(KEYS, JSON, max_size=5))
 @settings(deadline=None, max_examples=200)
 def test_any_json_is_read_as_json(values: dict[str, JsonValue]) -> None:
@@ -95,6 +96,7 @@ def test_any_json_is_read_as_json(values: dict[str, JsonValue]) -> None:
     assert text.values == values
 
 
+@pytest.mark.thorough
 @given(st.text(alphabet="a1:-[]{}&*!|>'\"%@`#,?<~$ \n\t", max_size=40))
 @settings(deadline=None, max_examples=500)
 def test_any_text_is_read_or_refused_with_its_problems(text: str) -> None:

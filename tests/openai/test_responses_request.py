@@ -400,6 +400,7 @@ def test_a_model_that_sees_nothing_is_told_what_it_was_not_shown() -> None:
 # --- any history, and the recorded -----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @REPEATABLE
 @given(any_histories(), st.sampled_from([OPENAI, PLAIN, profile_of("api.aws", "openai.gpt-oss-20b")]))
 def test_any_history_becomes_a_request_that_the_api_takes(history: list[Message], profile: Profile) -> None:

@@ -16,7 +16,7 @@ from tests.movable_clock import MovableClock
 from tests.page_browser import CLIPBOARD, paced, shown_page, tell
 from tests.running_gateway import agent, scripted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 ECHO = agent("echo", scripted(rules=[{"when": {}, "response": [{"text": "You said: {{user}}"}]}]))
 

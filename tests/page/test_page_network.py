@@ -30,7 +30,7 @@ from tests.running_gateway import (
     write_configuration,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 WORDS = " ".join(f"word{number}" for number in range(60))
 LOST = "The connection was lost. Trying to go on"

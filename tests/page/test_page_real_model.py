@@ -15,7 +15,7 @@ from tests.openai_chat_server import ChatServer, Script, chat_server, completion
 from tests.page_browser import DEMONSTRATION, shown_page
 from tests.running_gateway import agent, scripted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 
 def own_agent(server: ChatServer, **more: Any) -> dict[str, Any]:

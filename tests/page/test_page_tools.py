@@ -18,7 +18,7 @@ from tests.movable_clock import MovableClock
 from tests.page_browser import shown_page, tell
 from tests.running_gateway import DEADLINE_SECONDS, agent, scripted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 ADD = {"type": "PythonTool", "name": "add", "parameters": {"function": "gateway.sample_tools:add"}}
 BOOKING = {"name": "Ada", "email": "ada@example.org", "date": "2027-03-01", "guests": 4}

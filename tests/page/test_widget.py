@@ -23,7 +23,7 @@ from tests.movable_clock import MovableClock
 from tests.page_browser import DEMONSTRATION, DESKTOP, PHONE, built_page, file, tell
 from tests.running_gateway import agent, local_gateway, scripted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 BUDGET_BYTES = 62_000
 
