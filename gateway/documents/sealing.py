@@ -58,6 +58,10 @@ class Sealing:
         """Add a key after the others."""
         self._keys.setdefault(_key_id(key), key)
 
+    def missing(self, key_ids: Iterable[str]) -> list[str]:
+        """Those of the keys that it does not have."""
+        return [key_id for key_id in key_ids if key_id not in self._keys]
+
     def seal(self, kind: str, document_id: str, values: Mapping[str, JsonValue]) -> dict[str, str]:
         """Each value encrypted, by its pointer."""
         key_id, key = next(iter(self._keys.items()))
@@ -97,6 +101,11 @@ class Sealing:
             )
         value: JsonValue = json.loads(opened)
         return value
+
+
+def key_ids_in(sealed: Mapping[str, str]) -> set[str]:
+    """The ids of the keys that open these values."""
+    return {text.split(":", 2)[1] for text in sealed.values()}
 
 
 def _cipher(key: bytes) -> AESGCM:

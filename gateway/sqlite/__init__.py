@@ -26,6 +26,8 @@ documents.py      the DocumentStore: seals, stores and searches documents
 document_rows.py  documents as rows, with their index entries
 key_file.py       the generated key that seals documents, in a file beside the store
 cached_threads.py  whole threads, from the cache or the file; the runs with a client's id
+export_rows.py    everything as pieces for another store
+import_rows.py    the rows of such pieces
 thread_cache.py   recently used threads, decoded
 reserve.py        disk space kept free for deletions
 database.py       the file: lock, connections, SQLite's errors as ours

@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 _SLICE = 50  # documents: writing them takes some 20 ms
 _MANY = 500  # messages: encoding them takes some 5 ms
-_GONE = -1
+GONE = -1
 _LATE_GONE = "SELECT message FROM late_documents WHERE thread = ? AND number = ? LIMIT ?"
 _LATE_STRETCH = "SELECT number, message FROM late_documents WHERE thread = ? AND number >= 0 ORDER BY number LIMIT 1"
 _WRITTEN = "DELETE FROM late_documents WHERE thread = ? AND number = ? AND message = ?"
@@ -171,7 +171,7 @@ class CollectedThreads:
         assert key is not None, "its summary was read"
         _forget(connection, key, fresh)
         if len(gone) + len(fresh) > DOCUMENTS_AT_ONCE and not at_once:
-            late = [(key, _GONE, to_text(message_id)) for message_id in gone]
+            late = [(key, GONE, to_text(message_id)) for message_id in gone]
             late += [(key, first, str(stop)) for first, stop in _stretches([number for number, _ in fresh])]
             connection.executemany(
                 "INSERT OR REPLACE INTO late_documents (thread, number, message) VALUES (?, ?, ?)", late
@@ -205,10 +205,10 @@ class CollectedThreads:
         owner, thread_id = map(from_text, named)
         thread = summary_rows.read_summary(connection, owner, thread_id)
         assert thread is not None, "it has a row"
-        gone = connection.execute(_LATE_GONE, (key, _GONE, _SLICE)).fetchall()
+        gone = connection.execute(_LATE_GONE, (key, GONE, _SLICE)).fetchall()
         if gone:
             self._document(connection, thread, [from_text(message_id) for (message_id,) in gone], ())
-            connection.executemany(_WRITTEN, [(key, _GONE, message_id) for (message_id,) in gone])
+            connection.executemany(_WRITTEN, [(key, GONE, message_id) for (message_id,) in gone])
             return True
         row = connection.execute(_LATE_STRETCH, (key,)).fetchone()
         if row is None:
@@ -288,8 +288,8 @@ async def encoded_messages(messages: Sequence[Message]) -> Sequence[bytes] | Non
 
 def _forget(connection: sqlite3.Connection, key: int, fresh: Sequence[tuple[int, Message]]) -> None:
     """Strike out noted deletions of these messages' documents: the messages are there again."""
-    if connection.execute(_LATE_GONE, (key, _GONE, 1)).fetchone() is not None:
-        connection.executemany(_WRITTEN, [(key, _GONE, to_text(message.id)) for _, message in fresh])
+    if connection.execute(_LATE_GONE, (key, GONE, 1)).fetchone() is not None:
+        connection.executemany(_WRITTEN, [(key, GONE, to_text(message.id)) for _, message in fresh])
 
 
 def _stretches(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:

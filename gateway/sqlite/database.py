@@ -21,7 +21,7 @@ from gateway.sqlite.file_watch import FileWatch
 from gateway.sqlite.plain_values import bind_plainly
 from gateway.sqlite.private_files import OWNER_ONLY, make_private, tighten
 from gateway.sqlite.reserve import Reserve
-from gateway.sqlite.schema import migrate
+from gateway.sqlite.schema import check_version, migrate
 
 try:
     import fcntl
@@ -181,6 +181,27 @@ class Database:
         for pragma in pragmas:
             connection.execute(pragma)
         return connection
+
+
+@contextlib.contextmanager
+def snapshot(path: Path) -> Iterator[sqlite3.Connection]:
+    """One state of a database's file to be read, also while another process uses it.
+
+    Raises:
+        ConfigurationError: there is no such file, it cannot be read, or it was written by another version.
+    """
+    try:
+        address = f"{path.absolute().as_uri()}?mode=rw"  # without this mode a missing file would be created
+        with contextlib.closing(
+            sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        ) as connection:
+            for pragma in _READER_PRAGMAS:
+                connection.execute(pragma)
+            connection.execute("BEGIN")
+            check_version(connection)
+            yield connection
+    except sqlite3.Error as error:
+        raise _opening_error(path, error) from error
 
 
 def _touch_tables(connection: sqlite3.Connection) -> None:

@@ -7,7 +7,7 @@ takes a connection inside a transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,7 @@ from gateway.records import load_json
 from gateway.sqlite import stored_bytes
 from gateway.sqlite.row_values import from_text, to_text
 from gateway.sqlite.schema import has_documents, make_documents
+from gateway.store.transfer import MovedDocument, MovedIndex
 
 _SLICE_ROWS = 100
 _SLICE_BYTES = 200_000
@@ -278,6 +279,52 @@ def any_sealed(connection: sqlite3.Connection) -> bool:
     )
 
 
+def read_every_document(connection: sqlite3.Connection) -> Iterator[MovedIndex | MovedDocument]:
+    """All indices, each with its documents by version."""
+    for index, kind, owner, public, searched in connection.execute(
+        "SELECT id, kind, owner, public, searched FROM document_indices ORDER BY id"
+    ):
+        yield MovedIndex(kind, _properties(searched).encode(), from_text(owner), bool(public))
+        for document_id, *columns in connection.execute(
+            f"SELECT id, {_COLUMNS} FROM documents WHERE index_id = ? AND id IS NOT NULL ORDER BY row", (index,)
+        ):
+            row = _row(columns)
+            if not row.is_gone:
+                thread_id = None if row.thread is None else _thread_id(connection, row.thread)
+                content = (row.number, row.source, row.created_at, row.updated_at, thread_id, row.sealed)
+                yield MovedDocument(from_text(document_id), row.owner, *content)
+
+
+class RestoredIndex:
+    """An index of another store, whose documents are to be inserted."""
+
+    def __init__(self, connection: sqlite3.Connection, index: MovedIndex) -> None:
+        make_documents(connection)
+        self._connection = connection
+        self._kind = index.kind
+        self._types = field_types(orjson.loads(index.properties))
+        searched = f"{ENTRIES_VERSION} {index.properties.decode()}"
+        added = connection.execute(
+            "INSERT INTO document_indices (kind, owner, public, searched) VALUES (?, ?, ?, ?)",
+            (index.kind, to_text(index.owner), index.public, searched),
+        )
+        self._id = added.lastrowid or 0
+        self._fields = add_fields(connection, self._id, self._types)
+
+    def insert(self, document: MovedDocument) -> None:
+        thread = None if document.thread_id is None else _thread(self._connection, document.owner, document.thread_id)
+        self._connection.execute(
+            "INSERT INTO documents (row, index_id, id, source, kind, owner, created_at, updated_at, thread, sealed)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(document.version, self._id, to_text(document.document_id), document.source, self._kind),
+                *(to_text(document.owner), document.created_at, document.updated_at, thread, document.sealed),
+            ),
+        )
+        searched = _searched_object(document.source, self._types)
+        add_entries(self._connection, self._id, self._fields, document.version, searched)
+
+
 def _document(
     connection: sqlite3.Connection, kind: DocumentKind, document_id: str, row: _Row, *, public: bool
 ) -> Document:
@@ -343,7 +390,7 @@ def _check_number(connection: sqlite3.Connection, kind: DocumentKind, owner: str
 def _remove(connection: sqlite3.Connection, old: _Row) -> None:
     """Delete the document and its index entries."""
     (searched,) = connection.execute("SELECT searched FROM document_indices WHERE id = ?", (old.index,)).fetchone()
-    types = field_types(orjson.loads(searched.partition(" ")[2]))
+    types = field_types(orjson.loads(_properties(searched)))
     fields = field_numbers(connection, old.index)
     remove_entries(connection, fields, old.number, _searched_object(old.source, types))
     connection.execute("DELETE FROM documents WHERE row = ?", (old.number,))
@@ -406,6 +453,11 @@ def _thread_id(connection: sqlite3.Connection, thread: int) -> str:
 def _searched_by(kind: DocumentKind) -> str:
     """Identifies how documents of this kind are indexed: the version of the entries, and the fields."""
     return f"{ENTRIES_VERSION} {orjson.dumps(dict(kind.properties)).decode()}"
+
+
+def _properties(searched: str) -> str:
+    """The fields in what `_searched_by` gave, as JSON."""
+    return searched.partition(" ")[2]
 
 
 def _searched_object(source: bytes, types: Mapping[str, FieldType]) -> SearchedObject:

@@ -16,7 +16,7 @@ from gateway.agent import Secret
 from gateway.clock import Clock
 from gateway.documents.document import MAX_ID_LENGTH, Document, DocumentKind
 from gateway.documents.sealing import Sealing, parse_key, put_together, taken_apart, texts_in
-from gateway.errors import InvalidRequestError, ToolError, UnavailableError
+from gateway.errors import ConfigurationError, InvalidRequestError, ToolError, UnavailableError
 from gateway.messages import JsonObject, JsonValue
 from gateway.query_dsl.clauses import QueryError
 from gateway.query_dsl.field_mapping import MappingError
@@ -41,6 +41,15 @@ class MasterKeys:
         self._file = None if store is None else key_file(store)
         if self._file is not None and (key := read_key(self._file)) is not None:
             self.sealing.add(key)
+
+    def check(self, key_ids: Iterable[str]) -> None:
+        """Raises ConfigurationError if one of these keys is missing."""
+        if missing := self.sealing.missing(key_ids):
+            file = "" if self._file is None else f", or copy the key file of their store to {str(self._file)!r}"
+            raise ConfigurationError(
+                f"documents are sealed with keys that this gateway does not have: {', '.join(missing)}. Add these keys"
+                f" to 'server.master_keys'{file}"
+            )
 
     def ready_to_seal(self, connection: sqlite3.Connection) -> Sealing:
         """The keys, after one was generated if there was none. Blocks.

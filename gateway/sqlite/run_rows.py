@@ -6,7 +6,7 @@ Below: row_values, the contract's data. Above: the store. Every function takes a
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, cast
 
 from gateway.errors import ConflictError
@@ -25,6 +25,7 @@ from gateway.sqlite.row_values import (
 )
 from gateway.sqlite.schema import CHANGED_AT
 from gateway.store import RunFilter, RunRecord, RunStatus, Terminal
+from gateway.store.transfer import MovedRun
 
 _RUN_COLUMNS = (
     "owner, id, thread_id, agent_id, input_digest, created_at, reused_id, origin, request, status, started_at,"
@@ -194,6 +195,22 @@ def read_waiting_runs(connection: sqlite3.Connection) -> list[tuple[RunRecord, t
     """Runs that wait, or whose messages wait, with these messages; the one that was queued first is the first."""
     rows = connection.execute(_WAITING_RUNS).fetchall()
     return [(_run_record(row), _messages(messages)) for *row, messages in rows]
+
+
+def read_every_run(connection: sqlite3.Connection) -> Iterator[tuple[int, MovedRun]]:
+    """All runs with their keys, in the order of these."""
+    rows = connection.execute(f"SELECT key, log_kept, waiting_messages, {_RUN_COLUMNS} FROM runs ORDER BY key")
+    for key, log_kept, waiting_messages, *row in rows:
+        yield key, MovedRun(_run_record(row), bool(log_kept), waiting_messages)
+
+
+def restore_run(connection: sqlite3.Connection, moved: MovedRun) -> int:
+    """Insert a run of another store; gives its key."""
+    key = insert_run(connection, moved.run)
+    if moved.waiting_messages is not None or not moved.has_log:
+        state = (moved.waiting_messages, moved.has_log, key)
+        connection.execute("UPDATE runs SET waiting_messages = ?, log_kept = ? WHERE key = ?", state)
+    return key
 
 
 def _messages(lines: bytes | None) -> tuple[Message, ...]:

@@ -283,6 +283,15 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MI
     return found, len(migrations)
 
 
+def check_version(connection: sqlite3.Connection) -> None:
+    """Raises ConfigurationError if the file needs a migration, is newer, or another program's."""
+    if _version(connection, len(MIGRATIONS)) < len(MIGRATIONS):
+        raise ConfigurationError(
+            "the store's file was written by an older agui-gateway; serve it once with this version, or run"
+            " 'agui-gateway vacuum': both bring it up to date"
+        )
+
+
 def _version(connection: sqlite3.Connection, known: int) -> int:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]

@@ -7,7 +7,7 @@ forked: what versions and forks have in common is stored once. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gateway.history.versions import Rewrite
@@ -76,6 +76,40 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
         elif span.length:
             found.append(span)
     return tuple(found)
+
+
+def union(spans: Iterable[Span]) -> list[Span]:
+    """Each row of the spans once: thread by thread, in the order in which these come first, and by position."""
+    by_thread: dict[int, list[Span]] = {}
+    for span in spans:
+        if span.length:
+            by_thread.setdefault(span.thread, []).append(span)
+    found: list[Span] = []
+    for own in map(sorted, by_thread.values()):
+        found.append(own[0])
+        for span in own[1:]:
+            last = found[-1]
+            if span.first > last.first + last.length:
+                found.append(span)
+            else:
+                stop = max(last.first + last.length, span.first + span.length)
+                found[-1] = last._replace(length=stop - last.first)
+    return found
+
+
+def numbered(spans: Iterable[Span], among: Sequence[Span]) -> tuple[tuple[int, int], ...]:
+    """The spans as stretches of the messages that the spans `among`, a union, have: the number of the first, and how
+    many there are.
+    """
+    found: list[Span] = []
+    for span in spans:
+        number = 0
+        for each in among:
+            if each.thread == span.thread and 0 <= span.first - each.first < each.length:
+                found.append(Span(0, number + span.first - each.first, span.length))
+                break
+            number += each.length
+    return tuple([(first, length) for _, first, length in joined(found)])
 
 
 def rewritten(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +18,7 @@ from typing import TypeVar
 from gateway.agent import Absent
 from gateway.clock import Kept, SystemClock
 from gateway.commit_window import USUAL_WINDOW, WindowSeconds
-from gateway.errors import ConflictError, NotFoundError, StoreError
+from gateway.errors import ConfigurationError, ConflictError, NotFoundError, StoreError
 from gateway.events import OpenInterrupt
 from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, Message
@@ -25,6 +26,8 @@ from gateway.model_state import ModelState
 from gateway.records import NO_EVENTS, EventRecords
 from gateway.sqlite import (
     event_log,
+    export_rows,
+    import_rows,
     message_rows,
     run_logs,
     run_rows,
@@ -62,6 +65,7 @@ from gateway.store import (
     Vacuumed,
     VersionContent,
 )
+from gateway.store.transfer import Moved, MovedStore
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +93,8 @@ class SqliteStore:
     ) -> None:
         self._runs: dict[tuple[str, str], RunLog] = {}
         self._early: set[tuple[str, str]] = set()  # runs with events that came before begin_run was committed
-        keys = MasterKeys(environment.master_keys)
+        self._file = address.path
+        self._keys = keys = MasterKeys(environment.master_keys)
         self._access = StoreAccess(address, keys.open, self._forget_runs, erasure_times, environment.clock.monotonic)
         self._write, self._read, self._look = self._access.write, self._access.read, self._access.look
         self._threads = CachedThreads(self._access, cache_bytes)
@@ -109,6 +114,32 @@ class SqliteStore:
 
     async def vacuum(self) -> Vacuumed:
         return await self._access.vacuum()
+
+    async def export(self, take: Callable[[Moved], None]) -> None:
+        file = self._lasting_file()
+
+        def work() -> None:
+            with closing(export_rows.read_file(file)) as pieces:
+                for piece in pieces:
+                    take(piece)
+
+        await asyncio.to_thread(work)
+
+    async def import_(self, moved: Iterable[Moved]) -> None:
+        self._lasting_file()
+
+        def checked() -> Iterator[Moved]:
+            for piece in moved:
+                if isinstance(piece, MovedStore):
+                    self._keys.check(piece.key_ids)
+                yield piece
+
+        await self._write(lambda connection: import_rows.write_all(connection, checked()), long=True)
+
+    def _lasting_file(self) -> Path:
+        if self._file is None:
+            raise ConfigurationError("the store is in memory and ends with its process; name a store with a file")
+        return self._file
 
     def stop_waiting(self) -> None:
         self._access.stop_waiting()

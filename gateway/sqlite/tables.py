@@ -326,7 +326,7 @@ def delete_thread(connection: sqlite3.Connection, owner: str, thread_id: str, du
         " model_states = NULL, metadata = NULL, expires_at = NULL, spans = NULL, counts_for = ? WHERE key = ?",
         (NOBODY, site_of(owner), key),
     )
-    _insert_due(connection, due)
+    insert_due(connection, due)
     return True
 
 
@@ -345,7 +345,7 @@ def delete_version(
     """As version_rows.delete_version; `due`, the deletions that providers must now do, is stored."""
     if not version_rows.delete_version(connection, owner, thread_id, number):
         return False
-    _insert_due(connection, due)
+    insert_due(connection, due)
     return True
 
 
@@ -372,7 +372,8 @@ def fork_thread(
     return True
 
 
-def _insert_due(connection: sqlite3.Connection, due: Sequence[DueDeletion]) -> None:
+def insert_due(connection: sqlite3.Connection, due: Sequence[DueDeletion]) -> None:
+    """Store deletions that are due."""
     connection.executemany(
         "INSERT INTO due_deletions (id, agent_id, holder, names, since, tries) VALUES (?, ?, ?, ?, ?, ?)",
         [

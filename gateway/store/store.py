@@ -18,6 +18,7 @@ from gateway.store.retention import RetentionStore
 from gateway.store.runs import RunStore
 from gateway.store.thread_documents import ThreadDocuments
 from gateway.store.threads import ThreadStore
+from gateway.store.transfer import TransferStore
 
 
 class Vacuumed(NamedTuple):
@@ -28,7 +29,7 @@ class Vacuumed(NamedTuple):
     after: int
 
 
-class Store(ThreadStore, RunStore, RetentionStore, Protocol):
+class Store(ThreadStore, RunStore, RetentionStore, TransferStore, Protocol):
     """Everything that outlives a process.
 
     Writes of a thread happen in the order of the calls, and completely, even if the caller is cancelled meanwhile. Of
