@@ -1,5 +1,4 @@
-"""The command line: `agui-gateway serve | reload | vacuum | config check | config schema | config example`, and
-`agents [list | add FILE | remove ID]`.
+"""The command line: `agui-gateway serve | reload | vacuum | export OUT | import IN | config ... | agents ...`.
 
 Below: settings; server.process, which only `serve` imports; server.agents_client. Results go to standard output,
 messages to standard error.
@@ -18,7 +17,9 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -41,7 +42,8 @@ from gateway.settings import (
     load_settings,
     store_file,
 )
-from gateway.store import StoreEnvironment, Vacuumed
+from gateway.store import Store, StoreEnvironment, Vacuumed
+from gateway.store.export_file import read_export, written_export
 
 if TYPE_CHECKING:
     from gateway.server.agents_client import AgentsClient
@@ -105,6 +107,18 @@ def _parser() -> argparse.ArgumentParser:
     _add_store(vacuum)
     _add_timeout(vacuum, _VACUUM_SECONDS, "until the gateway has rewritten the file")
     vacuum.set_defaults(command=_vacuum)
+
+    export = commands.add_parser(
+        "export", help="write all that the store keeps into a file, also while a gateway serves"
+    )
+    export.add_argument("file", metavar="OUT", type=Path, help="the new file; it has secrets, and only you may read it")
+    export.set_defaults(command=_export)
+    import_ = commands.add_parser("import", help="take what 'export' wrote into an empty store")
+    import_.add_argument("file", metavar="IN", type=Path, help="the file")
+    import_.set_defaults(command=_import)
+    for each in (export, import_):
+        _add_config(each)
+        _add_store(each)
 
     config = commands.add_parser("config", help="check a configuration file, or print its schema or an example")
     actions = config.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -262,13 +276,55 @@ def _vacuum(arguments: argparse.Namespace) -> int:
 
 
 async def _vacuum_here(settings: Settings, parts: KnownParts) -> Vacuumed:
+    async with _opened(_store(settings, parts)) as store:
+        return await store.vacuum()
+
+
+def _store(settings: Settings, parts: KnownParts) -> Store:
     environment = StoreEnvironment(SystemClock(), settings.store_directory, master_keys=settings.server.master_keys)
-    store = find(parts.stores, scheme(settings.store), "store").open(settings.store, environment)
+    return find(parts.stores, scheme(settings.store), "store").open(settings.store, environment)
+
+
+@asynccontextmanager
+async def _opened(store: Store) -> AsyncGenerator[Store]:
     await store.open()
     try:
-        return await store.vacuum()
+        yield store
     finally:
         await store.close()
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    store = _store(*_checked(arguments))
+
+    async def export() -> Counter[str]:
+        with written_export(arguments.file, SystemClock().now()) as writer:
+            await store.export(writer.take)
+        return writer.counts
+
+    print(f"exported to {arguments.file}: {_told(asyncio.run(export()))}")
+    return 0
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    store = _store(*_checked(arguments))
+    counts = Counter[str]()
+    for _ in read_export(arguments.file, counts):  # finds what is wrong with the file before the store is made
+        pass
+
+    async def import_() -> None:
+        async with _opened(store):
+            await store.import_(read_export(arguments.file))
+
+    # asyncio would wait for the end of the import; a process that is killed leaves the store empty
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    asyncio.run(import_())
+    print(f"imported from {arguments.file}: {_told(counts)}")
+    return 0
+
+
+def _told(counts: Counter[str]) -> str:
+    return ", ".join(f"{counts[name]} {name}s" for name in ("thread", "message", "run", "document"))
 
 
 def _checked(arguments: argparse.Namespace) -> tuple[Settings, KnownParts]:

@@ -190,6 +190,8 @@ def snapshot(path: Path) -> Iterator[sqlite3.Connection]:
     Raises:
         ConfigurationError: there is no such file, it cannot be read, or it was written by another version.
     """
+    if not path.is_file():
+        raise ConfigurationError(f"there is no store {str(path)!r}; name another")
     try:
         address = f"{path.absolute().as_uri()}?mode=rw"  # without this mode a missing file would be created
         with contextlib.closing(
