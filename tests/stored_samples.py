@@ -52,6 +52,7 @@ class OpensIn(Protocol):
         clock: Clock,
         on_secrets: Callable[[Iterable[Secret]], None] = ...,
         thread_documents: ThreadDocuments | None = None,
+        master_keys: tuple[Secret, ...] = (),
     ) -> Store: ...
 
 
@@ -61,8 +62,9 @@ def _in_environment(url: str) -> OpensIn:
         clock: Clock,
         on_secrets: Callable[[Iterable[Secret]], None] = lambda secrets: None,
         thread_documents: ThreadDocuments | None = None,
+        master_keys: tuple[Secret, ...] = (),
     ) -> Store:
-        environment = StoreEnvironment(clock, directory, on_secrets=on_secrets, thread_documents=thread_documents)
+        environment = StoreEnvironment(clock, directory, master_keys, on_secrets, thread_documents)
         return SQLITE.open(url, environment)
 
     return opened

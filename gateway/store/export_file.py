@@ -1,7 +1,7 @@
 """The file in which everything moves from one store to another: lines of JSON, in UTF-8.
 
 Below: transfer. Above: the command line. The first line says what the file is, and has a digest of itself. Each line
-after it is a piece of the store (see transfer): its `kind` and its fields, without those that have their default value;
+after it is a piece of the store (see transfer): its name and its fields, without those that have their default value;
 bytes are written as text. The last line has the number of pieces of each kind, and a digest of their lines. So a reader
 finds every byte that is missing or wrong. Two exports of equal stores differ in their first lines only.
 """
@@ -43,7 +43,7 @@ _FORMAT = "agui-gateway export"
 _VERSION = 1
 _OWNER_ONLY = 0o600
 _LONGEST_HEADER = 1_000_000
-_END = b'{"kind":"end",'
+_END = b'{"piece":"end",'
 
 _KINDS: dict[str, type[Moved]] = {
     "secret": MovedSecret,
@@ -84,7 +84,7 @@ class ExportWriter:
             self._file.write(_line({**header, "digest": _header_digest(header)}))
             return
         name = _NAMES[type(piece)]
-        line = _line({"kind": name, **_to_json(piece)})
+        line = _line({"piece": name, **_to_json(piece)})
         self._file.write(line)
         self._digest.update(line)
         self.counts[name] += 1
@@ -168,7 +168,7 @@ def _header(path: Path, line: bytes) -> MovedStore:
 def _piece(path: Path, number: int, line: bytes) -> tuple[str, Moved]:
     try:
         data = load_json(line)
-        name = data.pop("kind")
+        name = data.pop("piece")
         return name, cast(Moved, _from_json(_KINDS[name], data))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _damaged(path, number) from error
@@ -187,7 +187,7 @@ def _line(value: JsonObject) -> bytes:
 
 
 def _end_line(counts: Counter[str], digest: str) -> bytes:
-    return _line({"kind": "end", "counts": dict(counts), "digest": digest})
+    return _line({"piece": "end", "counts": dict(counts), "digest": digest})
 
 
 def _header_digest(header: JsonObject) -> str:

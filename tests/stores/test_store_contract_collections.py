@@ -22,6 +22,7 @@ from gateway.records import encode_message
 from gateway.sqlite import tables
 from gateway.sqlite.store import SqliteStore
 from gateway.store import Store, Thread, ThreadChange
+from gateway.store.transfer import Moved, MovedLate
 from tests.collected_words import SAID, TALK, CollectedWords, document_id, documented, found, talk
 from tests.movable_clock import MovableClock
 from tests.stored_samples import ENVIRONMENTS, OWNER, ended, message, records, run, sqlite_file, thread, within
@@ -361,6 +362,26 @@ async def test_documents_that_a_killed_process_left_are_written_later(tmp_path: 
     await within(store.close())
     store = opened("sqlite", tmp_path)
     await within(store.open())
+    await within(store.remove_logs(finished_before=0.0))
+    assert await documented(store) == numbered(*MANY)
+    await within(store.close())
+
+
+async def test_documents_that_a_killed_process_left_are_written_by_the_store_that_everything_moved_to(
+    tmp_path: Path,
+) -> None:
+    store = opened("sqlite", tmp_path)
+    await within(store.open())
+    await interrupted(store, store.create_thread(said(*MANY), {}))
+    pieces: list[Moved] = []
+    await within(store.export(pieces.append))
+    await within(store.close())
+    assert any(isinstance(piece, MovedLate) for piece in pieces)
+    new = tmp_path / "new"
+    new.mkdir()
+    store = opened("sqlite", new)
+    await within(store.open())
+    await within(store.import_(pieces))
     await within(store.remove_logs(finished_before=0.0))
     assert await documented(store) == numbered(*MANY)
     await within(store.close())
