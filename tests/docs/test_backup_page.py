@@ -1,14 +1,24 @@
-"""The page about backups: its program copies the store of a gateway that works, and the copy has what was there."""
+"""The page about backups: its program copies the store of a gateway that works, and its commands move the store."""
 
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 from tests.documentation import snippet
-from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, run_body, scripted
+from tests.running_gateway import (
+    DEADLINE_SECONDS,
+    LocalGateway,
+    agent,
+    gateway_command,
+    local_gateway,
+    run_body,
+    scripted,
+    write_configuration,
+)
 
 AGENTS = [agent("a", scripted([{"text": "word ", "repeat": 50}], switch_every_delta=True))]
 
@@ -55,3 +65,17 @@ async def test_a_backup_under_load_has_every_thread_that_was_there_and_can_be_go
 
     assert len(listed) >= 20
     assert {"completed"} <= set(statuses) <= {"completed", "failed"}
+
+
+async def test_the_page_s_commands_move_everything_to_another_store(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    write_configuration(tmp_path / "new", AGENTS)
+    async with local_gateway(tmp_path, AGENTS) as gateway:
+        await run(gateway, 1)
+        before = await messages_of(gateway, 1)
+    for line in snippet("docs/backup.md", "sh", "agui-gateway export").splitlines():
+        program, *words = shlex.split(line)
+        code, said = await gateway_command(tmp_path, *words)
+        assert (program, code) == ("agui-gateway", 0), said
+    async with local_gateway(tmp_path / "new", AGENTS) as gateway:
+        assert await messages_of(gateway, 1) == before
