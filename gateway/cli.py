@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     export = commands.add_parser(
         "export", help="write all that the store keeps into a file, also while a gateway serves"
     )
-    export.add_argument("file", metavar="OUT", type=Path, help="the new file; it has secrets, and only you may read it")
+    export.add_argument("file", metavar="OUT", type=Path, help="the new file, which only you can read: it has secrets")
     export.set_defaults(command=_export)
     import_ = commands.add_parser("import", help="take what 'export' wrote into an empty store")
     import_.add_argument("file", metavar="IN", type=Path, help="the file")
@@ -316,7 +316,7 @@ def _import(arguments: argparse.Namespace) -> int:
         async with _opened(store):
             await store.import_(read_export(arguments.file))
 
-    # asyncio would wait for the end of the import; a process that is killed leaves the store empty
+    # Ctrl-C ends the process at once, which leaves the store empty; asyncio would wait for the end of the import
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(import_())
     print(f"imported from {arguments.file}: {_told(counts)}")

@@ -57,13 +57,7 @@ def write_all(connection: sqlite3.Connection, moved: Iterable[Moved]) -> None:
     Raises:
         ConfigurationError: there are data in the file already.
     """
-    names = [
-        "threads",
-        "runs",
-        "secrets",
-        "due_deletions",
-        *(["document_indices"] if has_documents(connection) else []),
-    ]
+    names = ["threads", "runs", "secrets", "due_deletions", *["document_indices"] * has_documents(connection)]
     found = [name for name in names if connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchone()]
     if found:
         raise ConfigurationError(
