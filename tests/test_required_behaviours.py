@@ -36,6 +36,7 @@ REQUIRED = [
     "thread-forks",
     "second-tries",
     "waiting-messages",
+    "moving",
     "unkept-ends",
     "held-store",
     "repeated-request",

@@ -128,9 +128,9 @@ class _Rows:
             self._bytes[site] += sum(len(each) for each in stored if each is not None)
 
     def _write_store(self, store: MovedStore) -> None:
-        if store.last_version:
+        if store.last_document_version:
             make_documents(self._connection)
-            sequence = ("documents", store.last_version)
+            sequence = ("documents", store.last_document_version)
             self._connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", sequence)
 
     def _write_thread(self, thread: MovedThread) -> None:

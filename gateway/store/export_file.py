@@ -79,7 +79,7 @@ class ExportWriter:
                 "gateway": __version__,
                 "at": self._now,
                 "key_ids": list(piece.key_ids),
-                "last_version": piece.last_version,
+                "last_document_version": piece.last_document_version,
             }
             self._file.write(_line({**header, "digest": _header_digest(header)}))
             return
@@ -162,7 +162,7 @@ def _header(path: Path, line: bytes) -> MovedStore:
     digest = header.pop("digest", None)
     if digest != _header_digest(header) or line != _line({**header, "digest": digest}):
         raise _damaged(path, 1)
-    return MovedStore(tuple(header["key_ids"]), header["last_version"])
+    return MovedStore(tuple(header["key_ids"]), header["last_document_version"])
 
 
 def _piece(path: Path, number: int, line: bytes) -> tuple[str, Moved]:

@@ -23,11 +23,11 @@ from gateway.store.runs import RunRecord
 @dataclass(frozen=True, slots=True)
 class MovedStore:
     """The first piece. `key_ids`: the master keys with which documents are sealed (see documents.sealing).
-    `last_version`: no document had a larger version, deleted ones included; new ones get larger versions.
+    `last_document_version`: no document had a larger one, deleted ones included; new documents get larger ones.
     """
 
     key_ids: tuple[str, ...] = ()
-    last_version: int = 0
+    last_document_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,10 +63,10 @@ async def test_the_new_store_goes_on_like_the_old_one(kind: str, tmp_path: Path,
     path = await full_export(kind, full_directory)
     (head,) = [piece for piece in read_export(path) if isinstance(piece, MovedStore)]
     versions = [piece.version for piece in read_export(path) if isinstance(piece, MovedDocument)]
-    assert head.last_version >= max(versions)
+    assert head.last_document_version >= max(versions)
     async with opened(kind, tmp_path / "new") as store:
         await within(store.import_(read_export(path)))
-        assert await within(store.documents.put(NOTE, "new", OWNER, {"title": "new"})) > head.last_version
+        assert await within(store.documents.put(NOTE, "new", OWNER, {"title": "new"})) > head.last_document_version
         edited = await within(store.load_thread(OWNER, "edited"))
         assert edited is not None
         more = replace(edited, messages=(*edited.messages, message(60)), updated_at=900.0)
