@@ -75,5 +75,16 @@ async def test_an_agent_is_executed_with_every_form_of_input(tmp_path: Path) -> 
             assert status == 200
 
 
+async def test_a_chunk_of_a_stream_is_as_it_is_shown(tmp_path: Path) -> None:
+    shown = json.loads(snippet("docs/ml-commons.md", "", "is_last").removeprefix("data: "))
+    words = outputs(shown)[-1]["dataAsMap"]["content"]
+    async with ml_gateway(tmp_path, [agent("assistant", scripted([{"text": words}]))]) as ml:
+        answer = await ml.http.post("/_plugins/_ml/agents/assistant/_execute/stream", json={"input": "hi"})
+    memory, interaction, response = outputs(json.loads(answer.text.split("\n\n")[0].removeprefix("data: ")))
+
+    assert response == outputs(shown)[-1]
+    assert [{**each, "result": "..."} for each in (memory, interaction)] == outputs(shown)[:-1]
+
+
 def outputs(answer: Any) -> Any:
     return answer["inference_results"][0]["output"]

@@ -1,4 +1,4 @@
-"""The pages for operators: the manifest of Kubernetes, the example of a log line, the message of an old version."""
+"""The pages for operators: Kubernetes' manifest and commands, a scraper, the log, the message of an old version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.cli import main
 from gateway.configuration.sections import ServerSection
 from gateway.errors import ConfigurationError
 from gateway.sqlite.schema import MIGRATIONS, migrate
-from tests.documentation import PAGES, ROOT, snippet, snippets
+from tests.documentation import PAGES, ROOT, snippet
 from tests.running_gateway import agent, gateway_process, local_gateway, run_body, scripted, write_configuration
 
 KUBERNETES = "docs/kubernetes.md"
@@ -53,6 +53,21 @@ def test_the_pod_is_as_the_image() -> None:
     assert {each["name"] for each in pod()["volumes"]} == set(mounts)
 
 
+def test_the_parts_of_the_manifest_find_each_other() -> None:
+    labels = manifest("Deployment")["spec"]["template"]["metadata"]["labels"]
+    sources = {each["name"]: each for each in pod()["volumes"]}
+    [container] = pod()["containers"]
+    [port] = manifest("Service")["spec"]["ports"]
+
+    assert manifest("Deployment")["spec"]["selector"]["matchLabels"] == labels
+    assert manifest("Service")["spec"]["selector"] == labels
+    claim, configuration = manifest("PersistentVolumeClaim")["metadata"], manifest("ConfigMap")["metadata"]
+    assert sources["data"]["persistentVolumeClaim"]["claimName"] == claim["name"]
+    assert sources["configuration"]["configMap"]["name"] == configuration["name"]
+    probes = [container[f"{name}Probe"]["httpGet"]["port"] for name in ("startup", "liveness", "readiness")]
+    assert {port["targetPort"], *probes} == {container["ports"][0]["name"]}
+
+
 async def test_the_pods_configuration_answers_its_probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGUI_GATEWAY_KEY", KEY)
     text = manifest("ConfigMap")["data"]["gateway.yaml"]
@@ -65,6 +80,33 @@ async def test_the_pods_configuration_answers_its_probes(tmp_path: Path, monkeyp
             path = container[probe]["httpGet"]["path"]
             answer = await gateway.client.http.get(path, headers={"Host": "10.1.2.3:8000"})
             assert answer.status_code == 200, (probe, answer.text)
+
+
+def test_the_commands_make_and_ask_for_what_the_manifest_names() -> None:
+    commands = snippet("docs/kubernetes.md", "", "kubectl apply")
+    name = manifest("Deployment")["metadata"]["name"]
+    [container] = pod()["containers"]
+    [secret] = [each["secretRef"]["name"] for each in container["envFrom"]]
+    [variable] = re.findall(r"\$\{env:(\w+)\}", manifest("ConfigMap")["data"]["gateway.yaml"])
+    [port] = manifest("Service")["spec"]["ports"]
+
+    assert f"create secret generic {secret} --from-literal={variable}=" in commands
+    assert f"rollout status deployment/{name}\n" in commands
+    assert f"port-forward service/{manifest('Service')['metadata']['name']} 8000:{port['port']}\n" in commands
+    assert f"apply -f {MANIFEST.relative_to(ROOT)}\n" in commands
+
+
+async def test_the_scraper_is_given_the_metrics(tmp_path: Path) -> None:
+    [job] = yaml.safe_load(snippet("docs/http.md", "", "scrape_configs"))["scrape_configs"]
+    path, kind = job.get("metrics_path", "/metrics"), job["authorization"].get("type", "Bearer")  # Prometheus' defaults
+    keys = {"api_keys": [{"name": "scraper", "key": KEY}]}
+    async with local_gateway(tmp_path, [agent("a", scripted([{"text": "hi"}]))], server=keys) as gateway:
+        answer = await gateway.client.http.get(path, headers={"authorization": f"{kind} {KEY}"})
+        refused = await gateway.client.http.get(path)
+
+    assert (answer.status_code, refused.status_code) == (200, 401)
+    assert "agui_gateway_runs_active" in answer.text
+    assert f'job="{job["job_name"]}"' in (ROOT / "deploy" / "alerts.yaml").read_text("utf-8")
 
 
 def test_the_manifest_says_what_the_page_explains() -> None:
@@ -100,7 +142,7 @@ def test_an_old_version_says_what_the_page_says() -> None:
     with pytest.raises(ConfigurationError) as refused:
         migrate(connection, MIGRATIONS[:-1])
     connection.close()
-    [shown] = [each.text for each in snippets("") if each.page == "docs/upgrade.md"]
+    shown = snippet("docs/upgrade.md", "", "newer")
 
     def plain(text: str) -> str:
         return re.sub(r"\d+", "N", text).strip()

@@ -22,22 +22,23 @@ from tests.running_gateway import agent, local_gateway, run_body, scripted
 
 # what the snippets take from the environment
 ENVIRON = dict.fromkeys(re.findall(r"\$\{env:(\w+)\}", "".join(PAGES.values())), "a-value-that-is-long-enough")
-NAMED = ("json", "python", "ts", "tsx", "js", "html")
+NAMED = ("json", "python", "ts", "tsx", "js", "html", "")
 
 
 def test_every_snippet_is_tried() -> None:
     """YAML and shell are tried wherever they stand; any other block is named by a test of this folder or of the page,
     is a file of an example, or is what the front ends are made of. web-demo/tests/readme.test.ts runs all TypeScript of
-    web-demo/README.md."""
+    web-demo/README.md. The drawings of docs/architecture.md are made of modules, which test_pages looks for."""
     folders = (Path(__file__).parent, *(ROOT / "tests" / name for name in ("examples", "page")))
     tests = (*(path for folder in folders for path in folder.glob("test_*.py")), ROOT / "tests" / "front_end_pages.py")
     source = "".join(path.read_text("utf-8") for path in tests)
     named = [ast.literal_eval(f"({words},)") for words in re.findall(r"\bsnippet\(((?:\"[^\"]*\"(?:, )?)+)\)", source)]
     tried = {snippet(*words) for words in named}
     tried |= {each.text for each in snippets("ts") if each.page == "web-demo/README.md"}
+    tried |= {each.text for each in snippets("") if each.page == "docs/architecture.md"}
 
     assert [str(each) for each in snippets(*NAMED) if each.text not in tried] == []
-    assert {each.language for each in SNIPPETS} <= {*NAMED, "yaml", "sh", "mermaid", ""}
+    assert {each.language for each in SNIPPETS} <= {*NAMED, "yaml", "sh", "mermaid"}
 
 
 # --- configuration
@@ -112,6 +113,28 @@ def test_a_command_is_one(tried: Snippet, capsys: pytest.CaptureFixture[str]) ->
             assert words == ["ci"] or words[-1] in scripts, line
         else:
             assert program in ("", "curl"), f"{program}: no test here knows how to try it"
+
+
+# --- drawings
+
+
+@pytest.mark.parametrize("drawn", snippets("mermaid"), ids=str)
+def test_a_diagram_s_lines_go_between_its_participants(drawn: Snippet) -> None:
+    kind, *lines = [line.strip() for line in drawn.text.strip().splitlines()]
+    participants = {found[1] for line in lines if (found := re.fullmatch(r"participant (\w+) as .+", line))}
+    others = [line for line in lines if not line.startswith("participant ")]
+    named = [re.fullmatch(r"(?:(\w+)--?>>(\w+)|Note over (\w+)(?:,(\w+))?): .+", line) for line in others]
+
+    assert kind == "sequenceDiagram"
+    assert [line for line, found in zip(others, named, strict=True) if found is None] == []
+    assert {name for found in named if found for name in found.groups() if name} == participants
+
+
+def test_the_front_end_s_rooms_are_there() -> None:
+    drawn = snippet("web-demo/README.md", "", "src/wire")
+    rooms = {line.split()[0] for line in drawn.splitlines()}
+
+    assert rooms - {"tests"} == {f"src/{path.name}" for path in (ROOT / "web-demo" / "src").iterdir() if path.is_dir()}
 
 
 # --- code of one's own
