@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -9,13 +10,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.documentation import EXAMPLES, PAGES, README, ROOT
+from tests.documentation import PAGES, README, ROOT
 
 MOST_LINES = 150
 INDEX = "docs/README.md"
-OF_EXAMPLES = sorted(path.relative_to(ROOT).as_posix() for path in EXAMPLES.glob("*/README.md"))
-WRITTEN = [*PAGES, "examples/README.md", *OF_EXAMPLES, "CHANGELOG.md"]
 LINKS = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
+MADE = {"build", "dist", "node_modules", "page_files", "site"}  # folders that git ignores
+NAMED_FILE = re.compile(r"(?<![\w./~-])(?:deploy|docs|examples|gateway|tests|web-demo)(?:/[\w-]+)*/[\w-]+(?:\.\w+)+\b")
+# files that the pages tell readers to write
+NEW_PARTS = {
+    f"gateway/{part}.py" for part in ("models/echo", "tools/dice", "stores/audited", "protocols/say", "loops/one_round")
+}
+
+
+def files(*suffixes: str) -> Iterator[str]:
+    """The repository's files with these suffixes, as paths below its root."""
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = sorted(name for name in folders if name[0] != "." and name not in MADE)
+        for name in sorted(names):
+            if name.endswith(suffixes):
+                yield Path(folder, name).relative_to(ROOT).as_posix()
+
+
+WRITTEN = [*files(".md")]
 
 
 def prose(page: str) -> str:
@@ -60,10 +77,20 @@ def test_every_link_leads_somewhere(page: str) -> None:
     assert dead == []
 
 
+def test_every_file_that_a_page_or_the_deployment_names_is_there() -> None:
+    missing = [
+        f"{name}: {named}"
+        for name in (*WRITTEN, *files(".conf", ".service", ".yaml"), "deploy/Caddyfile", "Dockerfile", "Makefile")
+        for named in NAMED_FILE.findall((ROOT / name).read_text("utf-8"))
+        if named not in NEW_PARTS and not any((folder / named).is_file() for folder in (ROOT, (ROOT / name).parent))
+    ]
+
+    assert missing == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_module_that_is_named_is_there(page: str) -> None:
-    rooms = {"models": "echo", "tools": "dice", "stores": "audited", "protocols": "say", "loops": "one_round"}
-    examples = {"shop.py", "backup.py", *(f"gateway/{room}/{name}.py" for room, name in rooms.items())}
+    examples = {"shop.py", "backup.py", *NEW_PARTS}
     for name in re.findall(r"(?<![\w./-])[\w/]+\.py\b", PAGES[page]):
         if name not in examples:
             assert (ROOT / "gateway" / name).is_file(), name
