@@ -105,6 +105,14 @@ def test_the_server_s_backup_reads_the_store_of_the_service() -> None:
     assert Path(copy).parent == Path(store).parent, "the service's user may write there"
 
 
+async def test_a_service_that_has_started_says_so(tmp_path: Path) -> None:
+    async with example_gateway("openai-sdk/gateway.yaml", tmp_path) as gateway:
+        said = await said_to(gateway, snippet("docs/quickstart-server.md", "sh", "readyz"), tmp_path)
+
+    assert said.startswith('{"status":"ready",')
+    assert '`{"status":"ready",...}`' in PAGES["docs/quickstart-server.md"]
+
+
 def test_the_server_s_page_names_files_that_are_there() -> None:
     words = PAGES["docs/quickstart-server.md"].split()
     named = {word.strip("`,.") for word in words if word.strip("`").startswith("deploy/")}
