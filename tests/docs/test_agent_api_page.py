@@ -24,14 +24,14 @@ from tests.running_gateway import local_gateway
 PAGE = "docs/agent_api.md"
 
 
-def lines_of_curl(containing: str) -> list[str]:
-    return snippet("docs/agent_api.md", "sh", containing).replace("\\\n", "").splitlines()
+def lines_of(text: str) -> list[str]:
+    return text.replace("\\\n", "").splitlines()
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl is installed here")
 async def test_the_line_of_curl_gets_an_answer(tmp_path: Path) -> None:
     async with local_gateway(tmp_path, DEMONSTRATION) as gateway:
-        (line,) = lines_of_curl("Seattle")
+        (line,) = lines_of(snippet("docs/agent_api.md", "sh", "Seattle"))
         said = await output("sh", "-c", line.replace(ADDRESS, gateway.client.base_url), directory=tmp_path)
     assert ANSWER in frames_of(said.encode())[-1]["output"][-1]["content"][0]["text"]
 
@@ -42,7 +42,7 @@ async def test_the_lines_of_curl_follow_show_and_stop_a_response(tmp_path: Path)
         frames = await scene.stream("hi", agent="words", response_id="response_1")
         follow, look, stop = [
             await output("sh", "-c", line.replace(ADDRESS, scene.gateway.client.base_url), directory=tmp_path)
-            for line in lines_of_curl("/cancel")
+            for line in lines_of(snippet("docs/agent_api.md", "sh", "/cancel"))
         ]
     assert frames_of(follow.encode()) == frames[4:]
     assert json.loads(look) == json.loads(stop) == frames[-1]

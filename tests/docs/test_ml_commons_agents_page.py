@@ -25,8 +25,11 @@ async def test_the_agent_of_the_page_is_registered_and_found(tmp_path: Path) -> 
         path = search[1].removeprefix("http://127.0.0.1:8000")
         asked = json.loads(search[search.index("-d") + 1])
         found = (await ml.http.post(path, json=asked)).json()
+        _, url = shlex.split(snippet("docs/ml-commons.md", "sh", "_search?q="))
+        found_by_name = (await ml.http.get(url.removeprefix("http://127.0.0.1:8000"))).json()
     [hit] = found["hits"]["hits"]
     assert hit["_id"] == answer.json()["agent_id"]
+    assert found_by_name == {"hits": {"hits": [{"_id": answer.json()["agent_id"]}]}}
 
 
 async def test_the_types_that_the_page_names_are_registered(tmp_path: Path) -> None:

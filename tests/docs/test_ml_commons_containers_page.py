@@ -20,7 +20,7 @@ async def test_the_container_of_the_page_keeps_its_message_and_finds_it(tmp_path
     }
     answers: list[Any] = []
     async with ml_gateway(tmp_path) as ml:
-        for line in snippet(PAGE, "sh", "memory_containers/_create").splitlines():
+        for line in snippet("docs/ml-commons.md", "sh", "memory_containers/_create").splitlines():
             words = shlex.split(line)
             path, sent = words[1].removeprefix("http://127.0.0.1:8000"), words[words.index("-d") + 1]
             answer = await ml.http.post(path, json=json.loads(files.get(sent, sent)))

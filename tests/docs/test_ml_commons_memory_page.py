@@ -28,8 +28,8 @@ async def asked(ml: MlGateway, line: str, memory_id: str = "") -> Any:
 
 async def test_the_memory_of_the_page_is_made_written_read_and_searched(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path, (ECHO,)) as ml:
-        memory_id = (await asked(ml, snippet(PAGE, "sh", "Population of Seattle")))["memory_id"]
-        write, read, search = snippet(PAGE, "sh", "How many people live there?").splitlines()
+        memory_id = (await asked(ml, snippet("docs/ml-commons.md", "sh", "Population of Seattle")))["memory_id"]
+        write, read, search = snippet("docs/ml-commons.md", "sh", "How many people live there?").splitlines()
         message_id = (await asked(ml, write, memory_id))["message_id"]
         (message,) = (await asked(ml, read, memory_id))["messages"]
         assert (message["message_id"], message["origin"]) == (message_id, "my agent")

@@ -31,7 +31,7 @@ async def said_to(ml: MlGateway, line: str) -> Any:
 async def test_the_settings_are_set_shown_and_removed(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path, server=SERVER) as ml:
         put, shown, removed = [
-            await said_to(ml, line) for line in snippet(PAGE, "sh", "_cluster/settings").splitlines()
+            await said_to(ml, line) for line in snippet("docs/ml-commons.md", "sh", "_cluster/settings").splitlines()
         ]
     assert put["acknowledged"] is True
     assert shown["persistent"] == {"plugins.ml_commons.ag_ui_enabled": "false"}
@@ -41,14 +41,16 @@ async def test_the_settings_are_set_shown_and_removed(tmp_path: Path) -> None:
 
 async def test_tasks_are_searched(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path, server=SERVER) as ml:
-        found = await said_to(ml, snippet(PAGE, "sh", "tasks/_search").strip())
+        found = await said_to(ml, snippet("docs/ml-commons.md", "sh", "tasks/_search").strip())
     assert found["hits"]["total"]["value"] == 0
 
 
 async def test_tools_are_listed_and_one_is_run(tmp_path: Path) -> None:
     async with ml_gateway(tmp_path, server=SERVER) as ml:
-        listed, run = [await said_to(ml, line) for line in snippet(PAGE, "sh", "tools/_execute").splitlines()]
-        pretty = await said_to(ml, snippet(PAGE, "sh", "tools?pretty").strip())
+        listed, run = [
+            await said_to(ml, line) for line in snippet("docs/ml-commons.md", "sh", "tools/_execute").splitlines()
+        ]
+        pretty = await said_to(ml, snippet("docs/ml-commons.md", "sh", "tools?pretty").strip())
     assert listed == pretty
     assert "ListIndexTool" in [tool["name"] for tool in listed]
     assert run["inference_results"][0]["output"][0]["result"].startswith("row,health,")
@@ -66,7 +68,7 @@ async def test_an_agent_is_executed_with_every_form_of_input(tmp_path: Path) -> 
     ]  # fmt: skip
     shown = json.loads(snippet("docs/ml-commons.md", "json", "inference_results"))
     async with ml_gateway(tmp_path, [agent("assistant", scripted(said, said))], server=SERVER) as ml:
-        line = snippet(PAGE, "sh", 'assistant/_execute"').strip()
+        line = snippet("docs/ml-commons.md", "sh", 'assistant/_execute"').strip()
         answer = await said_to(ml, line.replace("curl ", 'curl -u "alice:$ALICE_KEY" ', 1))
         assert [each["name"] for each in outputs(answer)] == [each["name"] for each in outputs(shown)]
         assert outputs(answer)[-1] == outputs(shown)[-1]

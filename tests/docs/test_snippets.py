@@ -26,18 +26,24 @@ NAMED = ("json", "python", "ts", "tsx", "js", "html", "")
 
 
 def test_every_snippet_is_tried() -> None:
-    """YAML and shell are tried wherever they stand; any other block is named by a test of this folder or of the page,
-    is a file of an example, or is what the front ends are made of. web-demo/tests/readme.test.ts runs all TypeScript of
-    web-demo/README.md. The drawings of docs/architecture.md are made of modules, which test_pages looks for."""
+    """YAML and commands are tried wherever they stand. Requests by curl, and any other block, are named by a test of
+    this folder or of the page, are a file of an example, or are what the front ends are made of.
+
+    web-demo/tests/readme.test.ts runs all TypeScript of web-demo/README.md. test_pages looks for the modules in the
+    drawings of docs/architecture.md. test_versions_page runs every block of docs/versions.md.
+    """
     folders = (Path(__file__).parent, *(ROOT / "tests" / name for name in ("examples", "page")))
     tests = (*(path for folder in folders for path in folder.glob("test_*.py")), ROOT / "tests" / "front_end_pages.py")
     source = "".join(path.read_text("utf-8") for path in tests)
-    named = [ast.literal_eval(f"({words},)") for words in re.findall(r"\bsnippet\(((?:\"[^\"]*\"(?:, )?)+)\)", source)]
+    calls = re.findall(r"""\bsnippet\(((?:(?:"[^"]*"|'[^']*')(?:, )?)+)\)""", source)
+    named = [ast.literal_eval(f"({words},)") for words in calls]
     tried = {snippet(*words) for words in named}
     tried |= {each.text for each in snippets("ts") if each.page == "web-demo/README.md"}
     tried |= {each.text for each in snippets("") if each.page == "docs/architecture.md"}
+    tried |= {each.text for each in SNIPPETS if each.page == "docs/versions.md"}
+    requests = [each for each in snippets("sh") if "curl " in each.text]
 
-    assert [str(each) for each in snippets(*NAMED) if each.text not in tried] == []
+    assert [str(each) for each in (*snippets(*NAMED), *requests) if each.text not in tried] == []
     assert {each.language for each in SNIPPETS} <= {*NAMED, "yaml", "sh", "mermaid"}
 
 
