@@ -88,7 +88,8 @@ class AnswerBuilder:
 
     def take(self) -> Events:
         """The events since the last take; possibly empty."""
-        self._put_pieces()
+        if self._adding is not None:
+            self._put_pieces(self._adding)
         events, self._events = self._events, []
         return events
 
@@ -111,7 +112,9 @@ class AnswerBuilder:
             delta = _join_surrogates(block, delta)
             if not delta:
                 return
-        self._pieces_of(block).append(delta)
+        if block is not self._adding:
+            self._begin_pieces(block)
+        self._pieces.append(delta)
 
     def texts(self, key: Hashable, deltas: Sequence[str]) -> None:
         """As `text` for each of them. They come from one network read and hold no halves of surrogate pairs."""
@@ -265,18 +268,22 @@ class AnswerBuilder:
     def _pieces_of(self, block: _Block) -> list[str]:
         """Where the next pieces of the block are added: those that come in one read are one event."""
         if block is not self._adding:
-            self._put_pieces()
-            self._adding = block
+            self._begin_pieces(block)
         return self._pieces
 
+    def _begin_pieces(self, block: _Block) -> None:
+        if self._adding is not None:
+            self._put_pieces(self._adding)
+        self._adding = block
+
     def _put(self, event: Event) -> None:
-        self._put_pieces()
+        if self._adding is not None:
+            self._put_pieces(self._adding)
         self._events.append(event)
 
-    def _put_pieces(self) -> None:
-        if self._adding is not None:
-            self._events.append(_DELTAS[self._adding.kind](self._adding.id, self._pieces))
-            self._adding, self._pieces = None, []
+    def _put_pieces(self, block: _Block) -> None:
+        self._events.append(_DELTAS[block.kind](block.id, self._pieces))
+        self._adding, self._pieces = None, []
 
     def _open_text(self, key: Hashable, refusal: bool) -> _Block:
         self.close(key)
