@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from tests.waiting import until
 
-DEADLINE_SECONDS = 10.0
+DEADLINE_SECONDS = 30.0
 _ROUNDS_TO_SETTLE = 25
 
 

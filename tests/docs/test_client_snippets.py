@@ -21,6 +21,8 @@ from tests.agui_client import CLIENT_VERSIONS, HARNESS, find_node
 from tests.documentation import snippet
 from tests.running_gateway import DEADLINE_SECONDS, agent, local_gateway, parse_frames, scripted
 
+pytestmark = pytest.mark.thorough
+
 ADDRESS = "http://127.0.0.1:8000"
 DEMONSTRATION: list[dict[str, Any]] = yaml.safe_load(example_configuration())["agents"]
 

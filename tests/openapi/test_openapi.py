@@ -372,6 +372,7 @@ def test_the_document_and_the_routes_agree(application: Application) -> None:
     assert served - aliases - of_agents - A2A_ALIASES == ENDPOINTS
 
 
+@pytest.mark.thorough
 async def test_what_is_answered_has_the_documented_shape(application: Application) -> None:
     message = {"id": "m1", "role": "user", "content": "refund order 12 with 20 dollars"}
     run = {"threadId": "t1", "runId": "r1", "messages": [message]}

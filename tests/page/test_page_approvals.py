@@ -14,7 +14,7 @@ from tests.movable_clock import MovableClock
 from tests.page_browser import DEMONSTRATION, Screen, shown_page
 from tests.running_gateway import agent, scripted
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.thorough]
 
 DEPOT = """
 import json
