@@ -90,7 +90,7 @@ def test_every_file_that_a_page_or_the_deployment_names_is_there() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_module_that_is_named_is_there(page: str) -> None:
-    examples = {"shop.py", "backup.py", *NEW_PARTS}
+    examples = {"shop.py", "backup.py", "main.py", *NEW_PARTS}
     for name in re.findall(r"(?<![\w./-])[\w/]+\.py\b", PAGES[page]):
         if name not in examples:
             assert (ROOT / "gateway" / name).is_file(), name
