@@ -149,7 +149,7 @@ class Transcript:
 
     def follow(self, events: Sequence[Event]) -> Sequence[Event]:
         """Follow the next events. Returns those that are not deltas, which callers may want to check."""
-        rare: Events | None = None
+        rare: Events = []
         for event in events:
             if isinstance(event, Deltas):
                 item = self._calls[event.id] if type(event) is ToolCallDelta else self._entries[event.id]
@@ -158,10 +158,8 @@ class Transcript:
             else:
                 if (rule := _RULES.get(type(event))) is not None:
                     rule(self, event)
-                if rare is None:
-                    rare = []
                 rare.append(event)
-        return rare or ()
+        return rare
 
     @property
     def retracted(self) -> frozenset[str]:

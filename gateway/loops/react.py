@@ -286,7 +286,7 @@ class _Run:
             if isinstance(event, Deltas):
                 for text in event.texts:
                     self._room -= len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
-        if rare and (Raw in kinds or MediaGiven in kinds):
+        if Raw in kinds or MediaGiven in kinds:
             self._room -= _passed_on_bytes(rare)
         if self._room < 0:
             raise self._too_large()

@@ -88,8 +88,7 @@ class AnswerBuilder:
 
     def take(self) -> Events:
         """The events since the last take; possibly empty."""
-        if self._adding is not None:
-            self._put_pieces(self._adding)
+        self._put_pieces()
         events, self._events = self._events, []
         return events
 
@@ -112,9 +111,7 @@ class AnswerBuilder:
             delta = _join_surrogates(block, delta)
             if not delta:
                 return
-        if block is not self._adding:
-            self._begin_pieces(block)
-        self._pieces.append(delta)
+        self._pieces_of(block).append(delta)
 
     def texts(self, key: Hashable, deltas: Sequence[str]) -> None:
         """As `text` for each of them. They come from one network read and hold no halves of surrogate pairs."""
@@ -268,22 +265,18 @@ class AnswerBuilder:
     def _pieces_of(self, block: _Block) -> list[str]:
         """Where the next pieces of the block are added: those that come in one read are one event."""
         if block is not self._adding:
-            self._begin_pieces(block)
+            self._put_pieces()
+            self._adding = block
         return self._pieces
 
-    def _begin_pieces(self, block: _Block) -> None:
-        if self._adding is not None:
-            self._put_pieces(self._adding)
-        self._adding = block
-
     def _put(self, event: Event) -> None:
-        if self._adding is not None:
-            self._put_pieces(self._adding)
+        self._put_pieces()
         self._events.append(event)
 
-    def _put_pieces(self, block: _Block) -> None:
-        self._events.append(_DELTAS[block.kind](block.id, self._pieces))
-        self._adding, self._pieces = None, []
+    def _put_pieces(self) -> None:
+        if self._adding is not None:
+            self._events.append(_DELTAS[self._adding.kind](self._adding.id, self._pieces))
+            self._adding, self._pieces = None, []
 
     def _open_text(self, key: Hashable, refusal: bool) -> _Block:
         self.close(key)

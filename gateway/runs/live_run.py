@@ -258,11 +258,8 @@ class LiveRun:
     def follow(self, batch: Events) -> Events:
         """Put the batch in order and fold it; returns the events to send, not yet numbered."""
         events = self._sealer.follow(batch)
-        rare = self.fold.follow(events)
-        return self._with_rare(events, rare) if rare else events
-
-    def _with_rare(self, events: Events, rare: Sequence[Event]) -> Events:
-        """The events to send, of which `rare` are no deltas."""
+        if not (rare := self.fold.follow(events)):
+            return events
         kinds = self.fold.kinds
         if self.accepted or self.must_be_kept or ModelCallAccepted in kinds:
             self._follow_accepted(rare)
@@ -282,9 +279,7 @@ class LiveRun:
 
     def accept(self, batch: Events) -> None:
         """Accept the next events and hand them to the store."""
-        events = self._sealer.follow(batch)
-        if rare := self.fold.follow(events):  # as `follow`, which costs a call
-            events = self._with_rare(events, rare)
+        events = self.follow(batch)
         if events:
             self.append(events)
 
