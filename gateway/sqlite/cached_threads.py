@@ -38,15 +38,17 @@ class CachedThreads:
 
     async def load_start(self, owner: str, client_id: str, thread_id: str | None) -> RunsAndThread:
         """As Store.load_start."""
+        known = partial(run_rows.read_known_as, owner=owner, client_id=client_id)
+        few = self._few_runs(owner, client_id)
         if thread_id is None:
-            if not (runs := await self.runs_known_as(owner, client_id)):
+            runs = await self._access.read(known) if few is None else few
+            if not runs:
                 return RunsAndThread(runs, None)
             thread_id = runs[0].thread_id
         key = (owner, thread_id)
-        cached, few = self._cache.get(key), self._few_runs(owner, client_id)
-        if few is not None and (cached is not None or self._is_absent(key)):
+        cached = self._cache.get(key)
+        if few is not None and (cached is not None or self._is_absent(key)):  # as they were when the runs were found
             return RunsAndThread(few, cached)
-        known = partial(run_rows.read_known_as, owner=owner, client_id=client_id)
         return RunsAndThread(*await self._load(key, known))
 
     async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
