@@ -204,12 +204,13 @@ def _ends_with_its_parent() -> list[str]:
 
 
 def main() -> int:
-    try:
-        found = asyncio.run(prepared(cache_folder()))
-    except NoNodeError as error:
-        print(f"The tests that need an OpenSearch node are skipped: {error}", file=sys.stderr)
-        return 1
-    print(f"OpenSearch {VERSION} is in {found.home}, and runs in {found.java}")
+    """Prepare the cache, unless a cluster is named. Only in CI is it an error that there can be no node."""
+    if "OPENSEARCH_URL" not in os.environ:
+        try:
+            asyncio.run(prepared(cache_folder()))
+        except NoNodeError as error:
+            print(f"The tests that need an OpenSearch node are skipped: {error}", file=sys.stderr)
+            return 1 if os.environ.get("CI") else 0
     return 0
 
 
