@@ -25,8 +25,8 @@ from pathlib import Path
 import httpx
 
 from tests.held_ports import held_port
+from tests.missing_parts import missing_part
 from tests.opensearch.installation import VERSION, Installation, NoNodeError, cache_folder, installation, locked
-from tests.page_browser import missing_part
 
 START_SECONDS = 90.0
 _END_SECONDS = 30.0

@@ -21,9 +21,9 @@ from typing import IO
 
 import pytest
 
+from tests.missing_parts import missing_part
 from tests.opensearch.installation import NoNodeError, cache_folder
 from tests.opensearch.node import prepared, running_node
-from tests.page_browser import missing_part
 
 _ROOT = Path(__file__).parents[2]
 _URL = "url "
