@@ -122,7 +122,7 @@ def fetch(folder: Path) -> Path:
         raise NoNodeError("OpenSearch is fetched by Maven, and there is no 'mvn' here")
     command = [
         maven, "--quiet", "--batch-mode", f"--file={_POM}", f"-Dmaven.repo.local={folder / 'repository'}",
-        "dependency:copy-dependencies", f"-DoutputDirectory={folder}",
+        "org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies", f"-DoutputDirectory={folder}",
     ]  # fmt: skip
     try:
         fetched = subprocess.run(
@@ -131,8 +131,9 @@ def fetch(folder: Path) -> Path:
     except subprocess.TimeoutExpired:
         raise NoNodeError(f"Maven did not fetch OpenSearch within {_FETCH_SECONDS:g} s") from None
     if fetched.returncode != 0:
-        said = (fetched.stdout + fetched.stderr).strip().splitlines() or ["it said nothing"]
-        raise NoNodeError(f"Maven could not fetch OpenSearch: {said[0][:500]}")
+        said = fetched.stdout + fetched.stderr
+        reason = re.search(r"\[ERROR\] (.+)", said)
+        raise NoNodeError(f"Maven could not fetch OpenSearch: {reason[1] if reason else said}")
     return folder / f"opensearch-{VERSION}.zip"
 
 

@@ -145,12 +145,18 @@ async def opensearch_node(folder: Path) -> AsyncGenerator[OpenSearchNode]:
 
     Where there can be none, the test is skipped; in CI it fails.
     """
+    if _reasons:
+        missing_part(_reasons[0])
     try:
         ready = await prepared(cache_folder())
     except NoNodeError as error:
+        _reasons.append(str(error))
         missing_part(str(error))
     async with running_node(folder, ready) as node:
         yield node
+
+
+_reasons: list[str] = []  # why there is no node here: without a network, Maven takes seconds to say so
 
 
 @contextlib.asynccontextmanager
