@@ -25,8 +25,11 @@ VERSION: Final = "3.6.0"
 SHA256: Final = "a91faa1dc1cadc78cb278b4f63847e19e1627a4e9de698e14e7efc14ee37b286"
 OLDEST_JAVA: Final = 21
 
+_ASSEMBLY = 2  # counted up when something else is made of the archive, so that no older cache is taken for it
+
 _POM = Path(__file__).with_name("pom.xml")
 _FETCH_SECONDS = 600.0
+_THAI = "org/apache/lucene/analysis/th/ThaiTokenizer.class"
 _VIRTUAL_MACHINES = Path("/usr/lib/jvm")
 
 
@@ -52,7 +55,11 @@ class Installation:
 def cache_folder() -> Path:
     """Where the server is kept."""
     given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (given if given.is_absolute() else Path.home() / ".cache") / "agui-gateway" / f"opensearch-{VERSION}"
+    return (
+        (given if given.is_absolute() else Path.home() / ".cache")
+        / "agui-gateway"
+        / f"opensearch-{VERSION}-{_ASSEMBLY}"
+    )
 
 
 def installation(cache: Path, sha256: str = SHA256) -> Installation:
@@ -138,18 +145,33 @@ def fetch(folder: Path) -> Path:
 
 
 def unpack(archive: Path, folder: Path, sha256: str) -> None:
-    """Unpack the server if it is the one that is meant.
-
-    Without its analysis module, on every machine, so that no test needs what only some have: PyPI's Java cannot part
-    Thai words, and with the module no index can be made then. The server itself has the usual analysers.
-    """
+    """Unpack the server if it is the one that is meant, so that PyPI's Java can run it, too."""
     with archive.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256:
         raise NoNodeError(f"Maven fetched another {archive.name}: its SHA-256 digest is {found}, not {sha256}")
     with zipfile.ZipFile(archive) as zipped:
         zipped.extractall(folder)
-    shutil.rmtree(folder / f"opensearch-{VERSION}/modules/analysis-common")
+    for jar in folder.glob(f"opensearch-{VERSION}/lib/lucene-analysis-common-*.jar"):
+        _trust_thai(jar)
+
+
+def _trust_thai(jar: Path) -> None:
+    """Let Lucene find that Java can part Thai words, by asking it to part English ones.
+
+    PyPI's Java cannot part Thai words, and no index could be made there. So Thai alone is analysed wrongly there.
+    """
+    with zipfile.ZipFile(jar) as zipped:
+        contents = {entry: zipped.read(entry) for entry in zipped.namelist()}
+    contents[_THAI] = contents[_THAI].replace(_constant("ภาษาไทย"), _constant("Thai words"))
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for entry, content in contents.items():
+            zipped.writestr(entry, content)
+
+
+def _constant(text: str) -> bytes:
+    """A text as it stands in a class file: https://docs.oracle.com/javase/specs/jvms/se21/html/jvms-4.html#jvms-4.4.7"""
+    return len(text.encode()).to_bytes(2, "big") + text.encode()
 
 
 def _is_whole(home: Path) -> bool:

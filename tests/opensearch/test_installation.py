@@ -24,7 +24,6 @@ def archive(tmp_path: Path) -> Path:
     path = tmp_path / f"opensearch-{VERSION}.zip"
     with zipfile.ZipFile(path, "w") as zipped:
         zipped.writestr(f"opensearch-{VERSION}/lib/server.jar", b"the server")
-        zipped.writestr(f"opensearch-{VERSION}/modules/analysis-common/module.jar", b"Thai words")
     return path
 
 
@@ -72,7 +71,6 @@ def test_a_refused_archive_is_fetched_anew(tmp_path: Path, archive: Path, fetche
     found = installation.installation(cache, pinned)
 
     assert (found.home / "lib/server.jar").read_bytes() == b"the server"
-    assert not (found.home / "modules/analysis-common").exists()
 
 
 def test_a_whole_cache_is_used_and_a_damaged_one_is_fetched_anew(tmp_path: Path, archive: Path, fetches: Path) -> None:
@@ -98,7 +96,7 @@ def test_a_failure_of_maven_is_the_reason(tmp_path: Path, fetches: Path) -> None
 def test_the_cache_is_where_the_user_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
 
-    assert cache_folder() == Path(f"/somewhere/agui-gateway/opensearch-{VERSION}")
+    assert cache_folder().parent == Path("/somewhere/agui-gateway")
 
 
 @pytest.mark.parametrize("place", ["JAVA_HOME", "the folder of all", "PATH"])
