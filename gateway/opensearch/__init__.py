@@ -1,0 +1,7 @@
+"""The inside of the OpenSearch store.
+
+address.py     the store's URL
+cluster.py     requests to the cluster: deadlines, retries, errors, refreshes
+bulks.py       writes that share `_bulk` requests
+indices.py     the indices: names, settings, mappings
+"""

@@ -1,0 +1,213 @@
+"""Requests to the cluster, by opensearch-py's transport: each with a deadline, tried again while that may help.
+
+Below: address. Above: everything else in this room. A cluster that is busy (429), restarting (503) or cannot be reached
+is asked again, after a random wait that grows, until the deadline. A lost answer looks like a lost request: callers
+write so that a request may be done twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
+
+import orjson
+from opensearchpy import AsyncHttpConnection, AsyncTransport, JSONSerializer
+from opensearchpy.exceptions import ConnectionError as NoConnectionError
+from opensearchpy.exceptions import ConnectionTimeout, OpenSearchException, TransportError
+
+from gateway.errors import StoreError, StoreFullError
+from gateway.messages import JsonObject, JsonValue
+from gateway.opensearch.address import Address
+
+logger = logging.getLogger(__name__)
+
+USUAL_SECONDS: Final = 5.0
+"""How long a request may take with all its tries; new runs wait no longer."""
+
+_FIRST_WAIT_SECONDS = 0.05
+_LONGEST_WAIT_SECONDS = 1.0
+_LEAST_TRY_SECONDS = 0.05
+_CONNECTIONS = 32
+_BUSY = frozenset([429, 502, 503, 504])
+# Blocks of an index that has no room, or that its operator has closed to writes: waiting for seconds does not help.
+_BLOCKED = re.compile(r"/(5|7|8|12)/")
+_BLOCK = "cluster_block_exception"
+# The client logs the bodies of requests, which have users' words.
+_CLIENT_LOGS = ("opensearch", "opensearchpy.trace")
+
+
+class Answer(NamedTuple):
+    """`body` is {} if the answer has no JSON object."""
+
+    status: int
+    body: JsonObject
+
+
+class _Json(JSONSerializer):
+    """orjson in place of json, which takes five times as long."""
+
+    def loads(self, s: str) -> Any:
+        try:
+            return orjson.loads(s)
+        except ValueError:
+            return {}
+
+
+class Cluster:
+    """A connection to the cluster. It belongs to the event loop that uses it first."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._transport: AsyncTransport | None = None
+        self._written: set[str] = set()
+        self._refreshing: dict[str, asyncio.Task[None]] = {}
+
+    def index(self, name: str) -> str:
+        """The whole name of an index."""
+        return f"{self.address.prefix}-{name}"
+
+    async def close(self) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: JsonValue | bytes = None,
+        *,
+        seconds: float = USUAL_SECONDS,
+        allowed: Collection[int] = (),
+    ) -> Answer:
+        """Send a request, again after 429, 502 to 504 and broken connections until `seconds` have passed. `path` may
+        have a query; a `body` of bytes is sent as it is.
+
+        Raises:
+            StoreError: the cluster could not be reached, or answered with a status of 400 or more that is not
+                `allowed`.
+            StoreFullError: its disk is full, or it is closed to writes.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        wait = _FIRST_WAIT_SECONDS
+        while True:
+            answer, error = await self._try(method, path, body, max(until - loop.time(), _LEAST_TRY_SECONDS))
+            if answer is not None and (answer.status < 400 or answer.status in allowed):
+                return answer
+            error = error or error_of(answer)
+            if isinstance(error, StoreFullError) or not (answer is None or answer.status in _BUSY):
+                raise error
+            pause = random.uniform(wait / 2, wait)
+            if loop.time() + pause >= until:
+                raise error
+            await asyncio.sleep(pause)
+            wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
+
+    async def _try(
+        self, method: str, path: str, body: JsonValue | bytes, seconds: float
+    ) -> tuple[Answer | None, StoreError | None]:
+        transport = self._transport or self._connect()
+        headers = {"content-type": "application/x-ndjson" if isinstance(body, bytes) else "application/json"}
+        try:
+            data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+            found = await transport.perform_request(method, path, body=data, timeout=seconds, headers=headers)
+        except ConnectionTimeout:
+            return None, StoreError(f"the OpenSearch cluster at {self.address.shown} did not answer in time")
+        except NoConnectionError:
+            return None, StoreError(f"the OpenSearch cluster at {self.address.shown} cannot be reached")
+        except TransportError as error:
+            return Answer(int(error.status_code), error.info if isinstance(error.info, dict) else {}), None
+        except OpenSearchException:
+            logger.exception("the OpenSearch client failed")
+            return None, StoreError("the OpenSearch client failed")
+        return Answer(200, found if isinstance(found, dict) else {}), None
+
+    def _connect(self) -> AsyncTransport:
+        address = self.address
+        for name in _CLIENT_LOGS:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        options: dict[str, Any] = {}
+        if address.tls and address.ca is not None:
+            options["ca_certs"] = str(address.ca)
+        if address.aws_region is not None:
+            options["http_auth"] = _signer(address.aws_region)
+        elif address.user:
+            options["http_auth"] = (address.user, "" if address.password is None else address.password.reveal())
+        transport = AsyncTransport(
+            [{"host": address.host, "port": address.port, "use_ssl": address.tls}],
+            connection_class=AsyncHttpConnection,
+            max_retries=0,
+            retry_on_status=(),
+            serializer=_Json(),
+            maxsize=_CONNECTIONS,
+            **options,
+        )
+        self._transport = transport
+        return transport
+
+    # --- refreshes
+
+    def wrote(self, name: str) -> None:
+        """To be called when this process has written documents of that index."""
+        self._written.add(name)
+
+    async def refreshed(self, *names: str) -> None:
+        """Make what this process has written to these indices searchable. Whoever waits at the same time shares a
+        refresh.
+        """
+        for name in names:
+            while name in self._written or name in self._refreshing:
+                under_way = self._refreshing.get(name)
+                if under_way is None:
+                    under_way = self._refreshing[name] = asyncio.ensure_future(self._refresh(name))
+                    await asyncio.shield(under_way)
+                    break
+                # it may have begun before the last write
+                await asyncio.wait([under_way])
+
+    async def _refresh(self, name: str) -> None:
+        self._written.discard(name)
+        try:
+            await self.request("POST", f"/{self.index(name)}/_refresh")
+        except BaseException:
+            self._written.add(name)
+            raise
+        finally:
+            del self._refreshing[name]
+
+
+def error_of(answer: Answer | None) -> StoreError:
+    """The error of an answer that is none of the expected ones."""
+    if answer is None:
+        return StoreError("the OpenSearch cluster does not answer")
+    return failure(answer.status, answer.body.get("error"))
+
+
+def failure(status: int, error: JsonValue) -> StoreError:
+    """The error of a request, or of an item of a `_bulk` request."""
+    kind, reason = ("", "")
+    if isinstance(error, dict):
+        kind, reason = str(error.get("type") or ""), str(error.get("reason") or "")
+    if kind == _BLOCK and _BLOCKED.search(reason):
+        return StoreFullError("the OpenSearch cluster takes no writes: its disk is full, or an index is read-only")
+    if status in (401, 403):
+        return StoreError("the OpenSearch cluster refuses the gateway's user; see 'agui-gateway doctor'")
+    logger.debug("the cluster refused a request", extra={"status": status, "error": kind})
+    return StoreError(f"the OpenSearch cluster failed ({status}{f', {kind}' if kind else ''})")
+
+
+def is_busy(status: int, error: JsonValue) -> bool:
+    """Whether the same request may succeed in a moment."""
+    return status in _BUSY and not isinstance(failure(status, error), StoreFullError)
+
+
+def _signer(region: str) -> Any:
+    import boto3
+    from opensearchpy import AWSV4SignerAsyncAuth
+
+    return AWSV4SignerAsyncAuth(boto3.Session().get_credentials(), region, "es")

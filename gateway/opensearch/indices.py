@@ -1,0 +1,119 @@
+"""The indices of the store: their names, settings and mappings, and how they are made.
+
+Below: cluster. Above: the store. Only what is searched is mapped; records are text in `_source` that no mapping knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gateway.errors import ConfigurationError
+from gateway.messages import JsonObject
+from gateway.opensearch.cluster import Cluster, error_of
+
+THREADS: Final = "threads"
+MESSAGES: Final = "messages"
+RUNS: Final = "runs"
+EVENTS: Final = "events"
+APPROVALS: Final = "approvals"
+STATE: Final = "state"
+DOCUMENTS: Final = "documents"
+
+_KEYWORD = {"type": "keyword"}
+_DOUBLE = {"type": "double"}
+_LONG = {"type": "long"}
+_BOOLEAN = {"type": "boolean"}
+
+SETTINGS: Final[Mapping[str, Any]] = {
+    # acknowledged means on the disk
+    "translog": {"durability": "request"},
+    # unset, an index that nobody searches for 30 s is refreshed by the next search, which waits for it
+    "refresh_interval": "1s",
+    "number_of_shards": 1,
+}
+
+MAPPINGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    THREADS: {
+        "owner": _KEYWORD,
+        "listed": _BOOLEAN,
+        "visitor": _BOOLEAN,
+        "site": _KEYWORD,
+        "bytes": _LONG,
+        "created_at": _DOUBLE,
+        "updated_at": _DOUBLE,
+        "expires_at": _DOUBLE,
+        "lives_until": _DOUBLE,
+        "order": _LONG,
+        "deleted": _BOOLEAN,
+        "late": _BOOLEAN,
+    },
+    MESSAGES: {"thread": _KEYWORD, "owner": _KEYWORD, "message": _KEYWORD, "position": _LONG},
+    RUNS: {
+        "owner": _KEYWORD,
+        "thread": _KEYWORD,
+        "thread_id": _KEYWORD,
+        "agent": _KEYWORD,
+        "origin": _KEYWORD,
+        "status": _KEYWORD,
+        "length": _LONG,
+        "changed_at": _DOUBLE,
+        "finished_at": _DOUBLE,
+        "order": _LONG,
+        "has_log": _BOOLEAN,
+        "waits": _BOOLEAN,
+        "followed": _BOOLEAN,
+        "site": _KEYWORD,
+        "bytes": _LONG,
+    },
+    EVENTS: {"thread": _KEYWORD, "log": _KEYWORD},
+    APPROVALS: {"thread": _KEYWORD, "waits": _BOOLEAN, "opened_at": _DOUBLE, "expires_at": _DOUBLE, "order": _LONG},
+    STATE: {"kind": _KEYWORD, "since": _DOUBLE},
+}
+
+_OLDEST = (2, 11)
+
+
+def mapping_of(fields: Mapping[str, Any]) -> JsonObject:
+    """The mapping of an index with these fields; other members of its documents are kept and not searched."""
+    return {"dynamic": False, "properties": {name: dict(field) for name, field in fields.items()}}
+
+
+async def check_version(cluster: Cluster) -> str:
+    """The cluster's version.
+
+    Raises:
+        ConfigurationError: it is no OpenSearch that the gateway can use.
+        StoreError: it cannot be reached.
+    """
+    # Serverless has no such page
+    answer = await cluster.request("GET", "/", allowed=(404,))
+    version = answer.body.get("version")
+    if answer.status == 404 or not isinstance(version, dict):
+        raise ConfigurationError(
+            f"{cluster.address.shown} is no OpenSearch cluster that can be a store; OpenSearch Serverless cannot, as it"
+            " has no conditional writes"
+        )
+    number = str(version.get("number", ""))
+    if version.get("distribution") != "opensearch":
+        raise ConfigurationError(f"{cluster.address.shown} is Elasticsearch {number}; a store has to be OpenSearch")
+    try:
+        found = tuple(int(part) for part in number.split("-")[0].split(".")[:2])
+    except ValueError:
+        found = _OLDEST
+    if found < _OLDEST:
+        raise ConfigurationError(f"{cluster.address.shown} is OpenSearch {number}; a store needs 2.11 or newer")
+    return number
+
+
+async def make_indices(cluster: Cluster) -> None:
+    """Make the indices that are missing, and add the fields that an older gateway did not have."""
+    for name, fields in MAPPINGS.items():
+        index = cluster.index(name)
+        body: JsonObject = {"settings": {"index": dict(SETTINGS)}, "mappings": mapping_of(fields)}
+        answer = await cluster.request("PUT", f"/{index}", body, allowed=(400,), seconds=30)
+        if answer.status == 400:
+            error = answer.body.get("error")
+            if not isinstance(error, dict) or error.get("type") != "resource_already_exists_exception":
+                raise error_of(answer)
+            await cluster.request("PUT", f"/{index}/_mapping", mapping_of(fields), seconds=30)
