@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from gateway.sqlite.address import parse_address
-from gateway.sqlite.examination import examine
+from gateway.sqlite.doctor import examine
 from gateway.sqlite.store import SqliteStore
 from gateway.store import Finding, Store, StoreEnvironment, StoreType
 

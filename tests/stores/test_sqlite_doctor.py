@@ -19,7 +19,7 @@ from gateway.clock import SystemClock
 from gateway.documents.document import DocumentKind
 from gateway.sqlite import schema
 from gateway.sqlite.address import parse_address
-from gateway.sqlite.examination import examine
+from gateway.sqlite.doctor import examine
 from gateway.sqlite.reserve import MOST_BYTES
 from gateway.sqlite.schema import MIGRATIONS
 from gateway.store import Finding, Level, StoreEnvironment
