@@ -17,6 +17,7 @@ import pytest
 
 from gateway.agent import Secret
 from gateway.clock import SystemClock
+from gateway.messages import JsonObject
 from gateway.opensearch import doctor
 from gateway.opensearch.address import Address, parse_address
 from gateway.opensearch.cluster import Cluster
@@ -433,7 +434,7 @@ async def test_the_indices_of_a_real_node_are_judged(node: str) -> None:
         before = await names_in(address)
 
         threads = cluster.index("threads")
-        wrong = {"index": {"translog.durability": "async", "blocks.write": True}}
+        wrong: JsonObject = {"index": {"translog.durability": "async", "blocks.write": True}}
         await cluster.request("PUT", f"/{threads}/_settings", wrong)
         findings = await findings_of(address)
         assert [each for each in not_ok(findings) if each[1] is Level.PROBLEM] == [
