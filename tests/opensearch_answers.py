@@ -87,7 +87,12 @@ async def answering_cluster(
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while head := (await reader.readuntil(b"\r\n\r\n")).decode():
+            while head := (await reader.readuntil(b"\n")).decode("latin-1"):
+                if " HTTP/1.1" not in head:
+                    writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                    await writer.drain()
+                    return
+                head += (await reader.readuntil(b"\r\n\r\n")).decode()
                 method, target, _ = head.split(" ", 2)
                 cluster.asked.append(f"{method} {target}")
                 cluster.heads.append(head.lower())

@@ -25,8 +25,8 @@ _REACH_SECONDS = 5.0
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _NEWEST_MAJOR = 3
 _REFUSED = (401, 403)
-# Managed clusters have not all of the pages that are read here.
-_UNREADABLE = (400, 401, 403, 404, 405, 500, 501)
+# Managed clusters have not all of the pages that are read here; 429 and what is above 500 is tried again.
+_UNREADABLE = (400, 401, 403, 404, 405)
 
 _ROLE = (
     "give the user a role with the cluster permissions cluster_composite_ops and cluster_monitor, and on '{prefix}-*'"
@@ -163,8 +163,8 @@ async def _reach(address: Address) -> Finding:
         return problem(f"the name {address.host!r} has no address ({_said(error)})", "correct the host, or its DNS")
     except ssl.SSLCertVerificationError as error:
         return problem(f"the certificate of {where} is not trusted: {error.verify_message}", _certificate_remedy(error))
-    except ssl.SSLError as error:
-        return problem(f"{where} does not speak TLS ({error.reason})", "leave 'tls=true' out, or correct the port")
+    except _NoTlsError as error:
+        return problem(f"{where} does not speak TLS ({error})", "leave 'tls=true' out, or correct the port")
     except ConnectionRefusedError:
         return problem(f"nothing listens at {where}", "start the cluster, or correct the host and the port")
     except TimeoutError:
@@ -185,10 +185,23 @@ def _tls(address: Address) -> ssl.SSLContext:
     return context
 
 
+class _NoTlsError(Exception):
+    """A connection came about, and a TLS handshake did not, for another reason than the certificate."""
+
+
 async def _connect(address: Address, tls: ssl.SSLContext | None) -> None:
     async with asyncio.timeout(_REACH_SECONDS):
-        _, writer = await asyncio.open_connection(address.host, address.port, ssl=tls)
-    writer.transport.abort()
+        _, writer = await asyncio.open_connection(address.host, address.port)
+    try:
+        if tls is not None:
+            async with asyncio.timeout(_REACH_SECONDS):
+                await writer.start_tls(tls, server_hostname=address.host)
+    except ssl.SSLCertVerificationError:
+        raise
+    except OSError as error:
+        raise _NoTlsError("no answer" if isinstance(error, TimeoutError) else _said(error)) from error
+    finally:
+        writer.transport.abort()
 
 
 def _certificate_remedy(error: ssl.SSLCertVerificationError) -> str:
@@ -201,7 +214,8 @@ def _certificate_remedy(error: ssl.SSLCertVerificationError) -> str:
 
 
 def _said(error: OSError) -> str:
-    return error.strerror or type(error).__name__
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    return (reason or "the connection broke").replace("_", " ").lower()
 
 
 # --- user, version, rights
@@ -237,7 +251,7 @@ async def _speaks_tls(address: Address) -> bool:
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE  # nothing is sent
     try:
         await _connect(address, tls)
-    except OSError:
+    except (OSError, _NoTlsError):
         return False
     return True
 
@@ -261,7 +275,7 @@ async def _rights(cluster: Cluster) -> Finding:
         path, body = right.path.replace("{index}", index), right.body
         if isinstance(body, bytes):
             body = body.replace(b"{index}", index.encode())
-        answer = await cluster.request(right.method, path, body, allowed=range(400, 500))
+        answer = await cluster.request(right.method, path, body, allowed=_UNREADABLE)
         if answer.status in _REFUSED or _refused_item(answer.body):
             missing.append(right.what)
     names = f"'{cluster.address.prefix}-*'"

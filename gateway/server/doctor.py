@@ -22,9 +22,9 @@ from gateway.settings import Flags, Settings, check_settings, load_settings, sto
 from gateway.store import Finding, Level, StoreEnvironment
 
 
-async def examine(flags: Flags) -> AsyncGenerator[Finding]:
+async def examine(flags: Flags, parts: KnownParts | None = None) -> AsyncGenerator[Finding]:
     """What there is to say of a configuration, its store and what else a gateway needs."""
-    parts = known_parts()
+    parts = parts or known_parts()
     with _nothing_compiled():
         problems = _configuration_problems(flags, parts)
     for each in problems.problems if problems else ():

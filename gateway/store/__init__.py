@@ -6,12 +6,9 @@ runs.py        runs, their logs, and the approvals that they wait for
 retention.py   how long threads and logs stay, and the deletions that are due
 thread_documents.py   the documents that a store makes of messages
 pages.py       pages of lists
-<<<<<<< HEAD
 examination.py what `agui-gateway doctor` finds out about a store
-=======
 cursors.py     their cursors
 spans.py       which messages each version has
->>>>>>> main
 transfer.py    everything that a store keeps, in pieces, for another store
 piece_json.py  these pieces as JSON
 export_file.py the file in which the pieces move

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import ssl
 import time
 import uuid
 from collections.abc import Sequence
@@ -116,17 +115,29 @@ async def test_a_port_where_nothing_listens_is_a_problem() -> None:
     assert "nothing listens" in the(findings, "connection").text
 
 
-async def test_a_cluster_that_says_nothing_is_a_problem_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cluster_that_does_not_answer_is_a_problem_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_REACH_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(full.getsockname())
+        findings = await findings_of(address_of(full.getsockname()[1]))
+        for each in waiting:
+            each.close()
+
+    assert "does not answer within 0.2 seconds" in the(findings, "connection").text
+
+
+async def test_a_cluster_that_is_silent_when_it_should_speak_tls_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(doctor, "_REACH_SECONDS", 0.1)
-    authority = ssl.create_default_context()
+    monkeypatch.setattr(doctor, "_REACH_SECONDS", 0.2)
     async with listening(silent) as listener:
-        assert authority.check_hostname
         findings = await findings_of(address_of(port_of(listener), "&tls=true"))
 
-    assert "does not answer within 0.1 seconds" in the(findings, "connection").text
+    assert "does not speak TLS (no answer)" in the(findings, "connection").text
 
 
 async def test_a_cluster_that_stops_answering_is_a_problem_soon() -> None:
@@ -162,7 +173,7 @@ async def test_a_certificate_is_trusted_or_it_is_said_why_not(
 async def test_a_file_without_certificates_is_a_problem(tmp_path: Path) -> None:
     findings = await findings_of(address_of(9200, f"&tls=true&ca={tmp_path / 'none.pem'}"))
 
-    assert "has no certificates (No such file or directory)" in the(findings, "connection").text
+    assert "has no certificates (no such file or directory)" in the(findings, "connection").text
 
 
 async def test_tls_to_a_cluster_without_it_is_a_problem() -> None:
@@ -178,6 +189,12 @@ async def test_no_tls_to_a_cluster_with_it_is_a_problem(tmp_path: Path) -> None:
         findings = await findings_of(address_of(cluster.port))
 
     assert "speaks TLS only" in the(findings, "user").text
+
+
+async def test_a_password_in_plain_text_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_LOCAL", frozenset[str]())
+
+    assert not_ok(await found()) == [("connection", Level.WARNING)]
 
 
 # --- user, version, rights
@@ -423,6 +440,13 @@ async def test_a_real_node_is_examined_and_stays_as_it_is(node: str) -> None:
     assert [subject for subject, level in not_ok(findings) if level is Level.PROBLEM] == []
     assert "the first start makes them" in the(findings, "indices").text
     assert await names_in(address) == {}
+
+
+async def test_tls_to_a_real_node_without_it_is_a_problem(node: str) -> None:
+    findings = await findings_of(parse_address(f"{node}?tls=true", Path()))
+
+    assert not_ok(findings) == [("connection", Level.PROBLEM)]
+    assert "does not speak TLS" in the(findings, "connection").text
 
 
 async def test_the_indices_of_a_real_node_are_judged(node: str) -> None:
