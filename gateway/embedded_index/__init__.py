@@ -6,6 +6,8 @@ words.py         searches the words of texts, and scores documents by them
 columns.py       the SQL for the values of a field
 aggregation.py   computes aggregations over all hits
 documents.py     the indices of the embedded search engine
+near_words.py    the words of a field that are similar to a word
+document_values.py  the values of a store's documents that are searched
 entries.py       stores the index entries of documents
 budget.py        bounds the work of a search
 search_slots.py  lets the searches of several callers share one processor

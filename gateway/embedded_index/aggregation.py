@@ -144,7 +144,7 @@ class Aggregator:
         return {
             "doc_count_error_upper_bound": 0,
             "sum_other_doc_count": sum(len(members) for _, members in others),
-            "buckets": [self._bucket(terms.inner, members, **_key(value, kind)) for value, members in first],
+            "buckets": [self._bucket(terms.inner, members, **key_of(value, kind)) for value, members in first],
         }
 
     def _sort(self, listed: list[tuple[Value, set[int]]], terms: TermBuckets, what: str, descending: bool) -> None:
@@ -192,7 +192,7 @@ class Aggregator:
         for begin in _begins(groups, histogram):
             members = groups.get(begin, set())
             if len(members) >= histogram.least:
-                keys = _key(int(begin), "date") if histogram.dates else {"key": float(begin)}
+                keys = key_of(int(begin), "date") if histogram.dates else {"key": float(begin)}
                 buckets.append(self._bucket(histogram.inner, members, **keys))
         return {"buckets": buckets}
 
@@ -218,16 +218,21 @@ def _measured(kind: str, values: Sequence[int | float], field_kind: str | None) 
         "avg": total / len(values) if values else None,
         "sum": total,
     }
+    return shown_metric(kind, len(values), stats, field_kind)
+
+
+def shown_metric(kind: str, count: int, stats: Mapping[str, float | None], field_kind: str | None) -> JsonObject:
+    """The result of a metric over so many numbers, of which `stats` are min, max, avg and sum."""
     if kind == "stats":
-        return {"count": len(values), **stats}
+        return {"count": count, **stats}
     answer: JsonObject = {"value": stats[kind]}
     if field_kind == "date" and stats[kind] is not None and kind != "sum":
         answer["value_as_string"] = _iso(stats[kind] or 0.0)
     return answer
 
 
-def _key(value: Value, kind: str | None) -> JsonObject:
-    """A bucket's key as OpenSearch writes it."""
+def key_of(value: Value, kind: str | None) -> JsonObject:
+    """A bucket's key as OpenSearch writes it. `kind` is the type of the field."""
     match kind:
         case "date":
             return {"key_as_string": _iso(value), "key": value}

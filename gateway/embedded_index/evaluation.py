@@ -15,26 +15,19 @@ from fnmatch import translate
 from functools import reduce
 
 from gateway.embedded_index.aggregation import FieldValues
-from gateway.embedded_index.budget import SLICE_STEPS
 from gateway.embedded_index.columns import Column, column_of
 from gateway.embedded_index.documents import Index
 from gateway.embedded_index.entries import folded, words_of
-from gateway.embedded_index.words import Scores, Words, Work
+from gateway.embedded_index.near_words import MAX_FUZZY_LETTERS, nearest
+from gateway.embedded_index.words import MAX_WORDS, Scores, Words, Work
 from gateway.query_dsl import clauses
 from gateway.query_dsl.date_math import reckoned_date
 from gateway.query_dsl.field_mapping import FieldType, Kind, MappingError, plain_number, plain_text
 from gateway.query_dsl.name_patterns import fits, pieces_of
 from gateway.query_dsl.search_body import SortKey
-from gateway.query_dsl.word_distance import alike_words, near_words
 
-_MAX_WORDS = 256
-
-# Steps for comparing words: a quick test that excludes most, measuring the distance, and matching a pattern.
-_GLANCES_PER_STEP = 2
-_STEPS_PER_DISTANCE = 6
 _PATTERNS_PER_STEP = 2
 _FIELDS_PER_STEP = 4
-_MAX_FUZZY_LETTERS = 256  # comparing two words takes the square of their length
 
 _WILD = re.compile(r"[*?\[]")
 
@@ -175,9 +168,9 @@ class Evaluation:
         if column is None or column.kind != "text":
             return {} if column is None else self._exact(clause, column)
         searched = list(dict.fromkeys(words_of(plain_text(clause.text))))
-        if len(searched) > _MAX_WORDS:
+        if len(searched) > MAX_WORDS:
             raise clauses.QueryError(
-                f"the text has {len(searched)} words; at most {_MAX_WORDS} can be searched for at once"
+                f"the text has {len(searched)} words; at most {MAX_WORDS} can be searched for at once"
             )
         if not searched:
             return {}
@@ -193,20 +186,20 @@ class Evaluation:
 
     def _exact(self, clause: clauses.Match, column: Column) -> Scores:
         """The documents of a match in a field that is not text: whole values are compared."""
-        if clause.fuzziness is None or len(plain_text(clause.text)) > _MAX_FUZZY_LETTERS:
+        if clause.fuzziness is None or len(plain_text(clause.text)) > MAX_FUZZY_LETTERS:
             return self._terms(clauses.Terms(clause.field, (clause.text,)))
         if column.kind != "keyword":
             raise MappingError(f"{clause.field!r} is {column.kind}; 'fuzziness' is for texts and keywords")
         self.work.look_near()
-        near = self._near(self._values(column), plain_text(clause.text), clause.fuzziness)
+        near = nearest(self._values(column), plain_text(clause.text), clause.fuzziness, self.work.budget)
         return self._terms(clauses.Terms(clause.field, tuple(near)))
 
     def _nearly(self, words: Words, word: str, fuzziness: clauses.Fuzziness | None) -> Sequence[str]:
         """The word itself, or with a fuzziness the words of the field that are similar to it."""
-        if fuzziness is None or not fuzziness.most_of(word) or len(word) > _MAX_FUZZY_LETTERS:
+        if fuzziness is None or not fuzziness.most_of(word) or len(word) > MAX_FUZZY_LETTERS:
             return (word,)
         self.work.look_near()
-        return self._near(words.vocabulary(), word, fuzziness)
+        return nearest(words.vocabulary(), word, fuzziness, self.work.budget)
 
     def _values(self, column: Column) -> Sequence[str]:
         """All values of a keyword field."""
@@ -216,18 +209,6 @@ class Evaluation:
         ).fetchall()
         self.work.budget.spend(len(rows))
         return [value for (value,) in rows]
-
-    def _near(self, words: Sequence[str], word: str, fuzziness: clauses.Fuzziness) -> list[str]:
-        most, budget = fuzziness.most_of(word), self.work.budget
-        if begin := word[: fuzziness.prefix]:
-            words = [other for other in words if other.startswith(begin)]
-        found: list[str] = []
-        for some in _in_slices(words, SLICE_STEPS):
-            budget.spend(len(some) // _GLANCES_PER_STEP)
-            for few in _in_slices(alike_words(some, word, most), SLICE_STEPS // _STEPS_PER_DISTANCE):
-                budget.spend(len(few) * _STEPS_PER_DISTANCE)
-                found += near_words(few, word, most, limit=fuzziness.words)
-        return near_words(found, word, most, limit=fuzziness.words)
 
     def _phrase(self, clause: clauses.MatchPhrase) -> Scores:
         column = self._column(clause.field)
@@ -434,12 +415,6 @@ def _glob(pattern: str, *, literal: bool) -> str:
         kept = (character in "*?" and means_something) or character not in "*?["
         pieces.append(character if kept else f"[{character}]")
     return "".join(pieces) + ("*" if literal else "")
-
-
-def _in_slices(words: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """The words in slices, so that other searches work between these."""
-    for start in range(0, len(words), size):
-        yield words[start : start + size]
 
 
 def _boosted(scores: Scores, boost: float) -> Scores:

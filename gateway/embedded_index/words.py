@@ -22,6 +22,9 @@ Scores: TypeAlias = dict[int, float]
 """What a clause found: the documents' row numbers with their scores."""
 
 _K1, _B = 1.2, 0.75
+MAX_WORDS = 256
+"""How many words a clause may look for."""
+
 _AFTER_ALL = "\U0010ffff"  # sorts after every other character in SQLite
 _MAX_LOOKUPS = 10_000
 _MAX_FUZZY_WORDS = 256
@@ -81,7 +84,7 @@ class Work:
                 found, _ = self._sum(counted, path, word, word + _AFTER_ALL)
             else:
                 found, _ = self._sum("SELECT count(*), 0 FROM words WHERE field = ? AND word = ?", path, word)
-            self._weights[key] = math.log(1 + (self.lengths(path)[0] - found + 0.5) / (found + 0.5))
+            self._weights[key] = rarity(self.lengths(path)[0], found)
         return self._weights[key]
 
     def _sum(self, statement: str, path: str, *values: str) -> tuple[float, float]:
@@ -159,8 +162,7 @@ class Words:
 
     def _norm(self) -> tuple[float, float]:
         """BM25's denominator without the word's frequency: a constant, and a factor for the text's length."""
-        _, average = self.work.lengths(self.path)
-        return _K1 * (1 - _B), _K1 * _B / average if average else 0.0
+        return norms(self.work.lengths(self.path)[1])
 
     def _relevant(self, condition: str, values: Sequence[object], weight: float) -> Scores:
         self.work.look_up()
@@ -186,6 +188,16 @@ class Words:
             lengths[row] = length
             found[row] = found[row] + positions if row in found else positions
         return found
+
+
+def rarity(documents: int, found: float) -> float:
+    """The inverse document frequency of a word that so many of the documents have."""
+    return math.log(1 + (documents - found + 0.5) / (found + 0.5))
+
+
+def norms(average_length: float) -> tuple[float, float]:
+    """BM25's denominator without the word's frequency: a constant, and a factor for the text's length."""
+    return _K1 * (1 - _B), _K1 * _B / average_length if average_length else 0.0
 
 
 def _occurrences(places: Sequence[bytes]) -> int:

@@ -122,7 +122,9 @@ class Cluster:
         except NoConnectionError:
             return None, StoreError(f"the OpenSearch cluster at {self.address.shown} cannot be reached")
         except TransportError as error:
-            return Answer(int(error.status_code), error.info if isinstance(error.info, dict) else {}), None
+            # the connection gives an error's body as text
+            body = _Json().loads(str(error.error))
+            return Answer(int(error.status_code), body if isinstance(body, dict) else {}), None
         except OpenSearchException:
             logger.exception("the OpenSearch client failed")
             return None, StoreError("the OpenSearch client failed")

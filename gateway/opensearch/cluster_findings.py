@@ -1,6 +1,7 @@
 """What a cluster's answers about itself mean for a store.
 
-Pure. Above: doctor, which asks. Below: indices, which says how the store's indices have to be. An answer is None where
+Pure. Above: doctor, which asks. Below: indices and document_records, which say how the store's
+indices have to be. An answer is None where
 the cluster does not give it: then there is nothing to say.
 """
 
@@ -11,19 +12,9 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from gateway.messages import JsonObject, JsonValue
+from gateway.opensearch.document_records import INDEX
 from gateway.opensearch.indices import DOCUMENTS, MAPPINGS, SETTINGS
 from gateway.store import Finding, Level
-
-_SECURITY = "opensearch-security"
-_SEARCHING: Final = ("opensearch-knn", "opensearch-neural-search", "opensearch-ml")
-_NAMES: Final = tuple(dict.fromkeys([*MAPPINGS, DOCUMENTS]))
-_USUAL_MAX_SHARDS = 1000
-_SHARDS_EACH = 2  # one, and its replica
-_FULL_SHARE = 0.9  # at 95 % the cluster closes its indices to writes
-_CLOCK_SECONDS = 5.0
-_BLOCKS: Final = ("read_only", "read_only_allow_delete", "write", "read", "metadata")
-# What a template adds to an index that says nothing of it, and that changes documents or searches.
-_UNWANTED: Final = ("index.default_pipeline", "index.final_pipeline", "index.search.default_pipeline")
 
 
 def member(value: JsonValue, *names: str) -> JsonObject:
@@ -31,6 +22,18 @@ def member(value: JsonValue, *names: str) -> JsonObject:
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
+
+
+_SECURITY = "opensearch-security"
+_SEARCHING: Final = ("opensearch-knn", "opensearch-neural-search", "opensearch-ml")
+_FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {**MAPPINGS, DOCUMENTS: member(INDEX, "mappings", "properties")}
+_USUAL_MAX_SHARDS = 1000
+_SHARDS_EACH = 2  # one, and its replica
+_FULL_SHARE = 0.9  # at 95 % the cluster closes its indices to writes
+_CLOCK_SECONDS = 5.0
+_BLOCKS: Final = ("read_only", "read_only_allow_delete", "write", "read", "metadata")
+# What a template adds to an index that says nothing of it, and that changes documents or searches.
+_UNWANTED: Final = ("index.default_pipeline", "index.final_pipeline", "index.search.default_pipeline")
 
 
 def of_plugins(nodes: JsonObject | None) -> Iterator[Finding]:
@@ -59,15 +62,15 @@ def of_indices(prefix: str, settings: JsonObject | None, mappings: JsonObject | 
     missing = _missing(prefix, settings)
     found = [
         finding
-        for name in _NAMES
+        for name in _FIELDS
         if (index := f"{prefix}-{name}") in settings
         for finding in (
             *_of_settings(index, member(settings, index, "settings")),
-            *_of_mapping(index, MAPPINGS.get(name, {}), member(mappings, index, "mappings", "properties")),
+            *_of_mapping(index, _FIELDS[name], member(mappings, index, "mappings", "properties")),
         )
     ]
     yield from found
-    if len(missing) == len(_NAMES):
+    if len(missing) == len(_FIELDS):
         yield Finding("indices", Level.OK, f"there is none under '{prefix}-*'; the first start makes them")
     elif missing:
         yield Finding("indices", Level.OK, f"the next start makes those that are missing: {', '.join(missing)}")
@@ -76,7 +79,7 @@ def of_indices(prefix: str, settings: JsonObject | None, mappings: JsonObject | 
 
 
 def _missing(prefix: str, settings: JsonObject) -> list[str]:
-    return [index for name in _NAMES if (index := f"{prefix}-{name}") not in settings]
+    return [index for name in _FIELDS if (index := f"{prefix}-{name}") not in settings]
 
 
 def _of_settings(index: str, settings: JsonObject) -> Iterator[Finding]:
@@ -100,14 +103,18 @@ def _put(index: str, body: str) -> str:
 
 def _of_mapping(index: str, wanted: Mapping[str, Any], found: JsonObject) -> Iterator[Finding]:
     wrong = [
-        f"{name} is {member(found, name).get('type', 'an object')}, not {field['type']}"
+        f"{name} is {_type(member(found, name))}, not {_type(field)}"
         for name, field in wanted.items()
-        if name in found and member(found, name).get("type") != field["type"]
+        if name in found and _type(member(found, name)) != _type(field)
     ]
     if wrong:
         text = f"{index!r} has another mapping: {', '.join(wrong)}"
         remedy = "delete the index if it is not the store's, or name another prefix"
         yield Finding("indices", Level.PROBLEM, text, remedy)
+
+
+def _type(field: Mapping[str, Any]) -> str:
+    return str(field.get("type", "object"))
 
 
 def of_templates(
@@ -177,7 +184,7 @@ def of_blocks(prefix: str, limits: JsonObject | None, settings: JsonObject | Non
         found += 1
         remedy = "free disk space on the nodes: the cluster then lifts it"
         yield Finding("blocks", Level.PROBLEM, "the cluster makes no index (cluster.blocks.create_index)", remedy)
-    for index in (f"{prefix}-{name}" for name in _NAMES):
+    for index in (f"{prefix}-{name}" for name in _FIELDS):
         own = member(settings, index, "settings")
         blocks = [name for name in _BLOCKS if own.get(f"index.blocks.{name}") == "true"]
         if blocks:

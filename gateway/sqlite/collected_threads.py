@@ -15,11 +15,12 @@ from typing import NamedTuple, TypeVar
 
 from gateway.clock import Clock
 from gateway.documents.document import DocumentKind
+from gateway.embedded_index.document_values import searched_in
 from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, Message
 from gateway.records import decode_message, dump_json, encode_message
 from gateway.sqlite import document_rows, summary_rows, tables, version_rows
-from gateway.sqlite.document_rows import NewDocument, searched_in
+from gateway.sqlite.document_rows import NewDocument
 from gateway.sqlite.message_rows import NOBODY, read_records
 from gateway.sqlite.row_values import from_text, to_text
 from gateway.sqlite.tables import KeptThread

@@ -13,36 +13,23 @@ from typing import Any
 
 import orjson
 
-from gateway.documents.document import (
-    MAX_DOCUMENT_BYTES,
-    MAX_ENTRIES,
-    MAX_TEXT_CHARACTERS,
-    Document,
-    DocumentKind,
-)
+from gateway.documents.checks import check_change, check_number, no_thread
+from gateway.documents.document import Document, DocumentKind
 from gateway.documents.sealing import key_ids_in
 from gateway.embedded_index.budget import Budget, SearchSteps
+from gateway.embedded_index.document_values import searched_again
 from gateway.embedded_index.documents import Index
 from gateway.embedded_index.entries import (
     ENTRIES_VERSION,
     add_entries,
     add_fields,
     field_numbers,
-    has_more_entries,
     remove_entries,
 )
 from gateway.embedded_index.search import search_in
 from gateway.embedded_index.search_slots import Rest
-from gateway.errors import ConflictError, NotFoundError, TooLargeError
 from gateway.messages import JsonObject
-from gateway.query_dsl.field_mapping import (
-    FieldType,
-    MappingError,
-    SearchedObject,
-    TooMuchSearchedError,
-    field_types,
-    searched_object,
-)
+from gateway.query_dsl.field_mapping import SearchedObject, field_types
 from gateway.query_dsl.search_body import parse_search_body
 from gateway.records import load_json
 from gateway.sqlite import stored_bytes
@@ -87,25 +74,6 @@ class NewDocument:
     source: bytes
     sealed: bytes | None
     searched: SearchedObject
-
-
-def searched_in(kind: DocumentKind, source: bytes) -> SearchedObject:
-    """The values of a new document that are indexed.
-
-    Raises:
-        MappingError: the value of a searched field does not have the field's type.
-        TooLargeError: it is too large, or too much of it would be searched: too many values, or too long a text.
-    """
-    if len(source) > MAX_DOCUMENT_BYTES:
-        raise TooLargeError(f"the {kind.name} has {len(source)} bytes; at most {MAX_DOCUMENT_BYTES} are stored")
-    bounds: dict[str, Any] = {"most_values": MAX_ENTRIES, "longest": MAX_TEXT_CHARACTERS}
-    try:
-        searched = searched_object(load_json(source), kind.types, **bounds)  # from the stored text, as for its removal
-    except TooMuchSearchedError as error:
-        raise TooLargeError(f"the {kind.name} is too large to be searched: {error}") from error
-    if has_more_entries(searched, MAX_ENTRIES):
-        raise TooLargeError(f"more than {MAX_ENTRIES} words and values of the {kind.name} would be searched")
-    return searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +298,7 @@ class RestoredIndex:
                 *(to_text(document.owner), document.created_at, document.updated_at, thread, document.sealed),
             ),
         )
-        searched = _searched_object(document.source, self._types)
+        searched = searched_again(document.source, self._types)
         add_entries(self._connection, self._id, self._fields, document.version, searched)
 
 
@@ -371,15 +339,7 @@ def _row(columns: Sequence[Any]) -> _Row:
 
 
 def _check(old: _Row | None, kind: DocumentKind, document_id: str, owner: str, if_version: int | None) -> None:
-    if old is not None and (if_version == 0 or old.owner != owner):
-        raise ConflictError(f"the id {document_id!r} is taken by another {kind.name}; choose another", code="id_taken")
-    found = 0 if old is None else old.number
-    if if_version is not None and if_version != found:
-        there = f"has the version {found}" if found else "does not exist"
-        raise ConflictError(
-            f"the {kind.name} {document_id!r} {there}, and not the version {if_version}; read it again",
-            code="version_conflict",
-        )
+    check_change(kind, document_id, owner, None if old is None else (old.owner, old.number), if_version)
 
 
 def _check_number(connection: sqlite3.Connection, kind: DocumentKind, owner: str, most: int) -> None:
@@ -390,10 +350,7 @@ def _check_number(connection: sqlite3.Connection, kind: DocumentKind, owner: str
         ).fetchone()[0]
         for index, public, _ in _seen_indices(connection, kind, owner)
     )
-    if number >= most:
-        raise ConflictError(
-            f"you have {number} {kind.name}s, and may have {most}; delete one that you do not need", code="too_many"
-        )
+    check_number(kind, number, most)
 
 
 def _remove(connection: sqlite3.Connection, old: _Row) -> None:
@@ -401,7 +358,7 @@ def _remove(connection: sqlite3.Connection, old: _Row) -> None:
     (searched,) = connection.execute("SELECT searched FROM document_indices WHERE id = ?", (old.index,)).fetchone()
     types = field_types(orjson.loads(_properties(searched)))
     fields = field_numbers(connection, old.index)
-    remove_entries(connection, fields, old.number, _searched_object(old.source, types))
+    remove_entries(connection, fields, old.number, searched_again(old.source, types))
     connection.execute("DELETE FROM documents WHERE row = ?", (old.number,))
 
 
@@ -426,7 +383,7 @@ def _reindex(connection: sqlite3.Connection, kind: DocumentKind, index: int) -> 
     fields = add_fields(connection, index, types)
     rows = connection.execute("SELECT row, source FROM documents WHERE index_id = ?", (index,)).fetchall()
     for row, source in rows:
-        add_entries(connection, index, fields, row, _searched_object(source, types))
+        add_entries(connection, index, fields, row, searched_again(source, types))
     connection.execute("UPDATE document_indices SET searched = ? WHERE id = ?", (searched, index))
 
 
@@ -451,7 +408,7 @@ def _thread(connection: sqlite3.Connection, owner: str, thread_id: str) -> int:
         "SELECT key FROM threads WHERE owner = ? AND id = ?", (to_text(owner), to_text(thread_id))
     ).fetchone()
     if found is None:
-        raise NotFoundError(f"there is no thread {thread_id!r}")
+        raise no_thread(thread_id)
     return int(found[0])
 
 
@@ -467,11 +424,3 @@ def _searched_by(kind: DocumentKind) -> str:
 def _properties(searched: str) -> str:
     """The fields in what `_searched_by` gave, as JSON."""
     return searched.partition(" ")[2]
-
-
-def _searched_object(source: bytes, types: Mapping[str, FieldType]) -> SearchedObject:
-    """The indexed values of a stored document: none if a value no longer fits the type of its field."""
-    try:
-        return searched_object(load_json(source), types)
-    except MappingError:
-        return SearchedObject()

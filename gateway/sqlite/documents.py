@@ -14,16 +14,17 @@ import orjson
 
 from gateway.agent import Secret
 from gateway.clock import Clock
-from gateway.documents.document import MAX_ID_LENGTH, Document, DocumentKind
+from gateway.documents.checks import check_id, dumped_body
+from gateway.documents.document import Document, DocumentKind
 from gateway.documents.sealing import Sealing, parse_key, put_together, taken_apart, texts_in
+from gateway.embedded_index.document_values import searched_in
 from gateway.errors import ConfigurationError, InvalidRequestError, ToolError, UnavailableError
 from gateway.messages import JsonObject, JsonValue
 from gateway.query_dsl.clauses import QueryError
 from gateway.query_dsl.field_mapping import MappingError
-from gateway.records import dump_json
 from gateway.sqlite import document_rows
 from gateway.sqlite.access import StoreAccess
-from gateway.sqlite.document_rows import NewDocument, StaleIndexError, searched_in
+from gateway.sqlite.document_rows import NewDocument, StaleIndexError
 from gateway.sqlite.key_file import key_file, make_key, read_key
 from gateway.sqlite.private_files import tighten
 
@@ -99,10 +100,10 @@ class SqliteDocuments:
         most: int | None = None,
     ) -> int:
         """As DocumentStore says."""
-        _check_id(kind, document_id, public=public)
+        check_id(kind, document_id, public=public)
         kept, secrets = taken_apart(body, kind.sealed)
         self._learn(secrets)
-        source = _dumped(kept)
+        source = dumped_body(kept)
 
         def work(connection: sqlite3.Connection) -> int:
             sealed = None
@@ -168,17 +169,3 @@ class SqliteDocuments:
     def _learn(self, secrets: Mapping[str, JsonValue]) -> None:
         if secrets:
             self._on_secrets(map(Secret, texts_in(secrets.values())))
-
-
-def _check_id(kind: DocumentKind, document_id: str, *, public: bool) -> None:
-    if not 0 < len(document_id) <= MAX_ID_LENGTH:
-        raise InvalidRequestError(f"the id of a {kind.name} has 1 to {MAX_ID_LENGTH} characters")
-    if public and kind.own_ids:
-        raise InvalidRequestError(f"a {kind.name} cannot be public: each owner has ids of its own")
-
-
-def _dumped(body: JsonObject) -> bytes:
-    try:
-        return dump_json(body)
-    except ValueError as error:
-        raise InvalidRequestError("the document is nested too deeply", code="invalid_document") from error

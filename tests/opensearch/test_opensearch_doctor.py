@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import time
@@ -191,6 +192,16 @@ async def test_no_tls_to_a_cluster_with_it_is_a_problem(tmp_path: Path) -> None:
     assert "speaks TLS only" in the(findings, "user").text
 
 
+async def test_any_other_failure_of_a_connection_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unreachable(*_: object) -> None:
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr(asyncio, "open_connection", unreachable)
+    findings = await findings_of(address_of(9200))
+
+    assert "cannot be reached (network is unreachable)" in the(findings, "connection").text
+
+
 async def test_a_password_in_plain_text_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_LOCAL", frozenset[str]())
 
@@ -329,6 +340,13 @@ async def test_a_wrong_mapping_is_a_problem() -> None:
     assert the(findings, "indices").text.endswith("owner is text, not keyword")
 
 
+async def test_a_wrong_mapping_of_documents_is_a_problem() -> None:
+    wrong = {"p-documents": {"mappings": {"properties": {"owner": {"type": "text"}}}}}
+    findings = await found({**settings_of(), "GET /p-*/_mapping": (200, wrong)})
+
+    assert the(findings, "indices").text.endswith("owner is text, not keyword")
+
+
 @pytest.mark.parametrize(
     ("patterns", "template", "tells"),
     [
@@ -420,11 +438,8 @@ async def test_a_clock_that_differs_is_a_warning(seconds: int) -> None:
 
 
 @pytest.fixture
-def node() -> str:
-    url = os.environ.get("OPENSEARCH_URL")
-    if url is None:
-        pytest.skip("no OpenSearch node: OPENSEARCH_URL names none")
-    return url.replace("http://", "opensearch://", 1)
+def node(opensearch_url: str) -> str:
+    return opensearch_url.replace("http://", "opensearch://", 1)
 
 
 async def names_in(address: Address) -> dict[str, Any]:

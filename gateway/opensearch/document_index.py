@@ -1,0 +1,267 @@
+"""The index of documents: reads and writes of single documents, many at once, and searches as they are sent.
+
+Below: document_records, bulks, cluster. Above: documents, document_search, document_transfer. Reads by id see each
+write at once; searches see what this process has written. All kinds share the index, and each has fields of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from gateway.documents.document import DocumentKind
+from gateway.errors import StoreError
+from gateway.messages import JsonObject
+from gateway.opensearch.bulks import MOST_BYTES, Bulks, Done, Item
+from gateway.opensearch.cluster import USUAL_SECONDS, Cluster, error_of, failure, is_busy
+from gateway.opensearch.document_fields import Layout
+from gateway.opensearch.document_records import INDEX, META, NewDocument, Stored, decoded, digest, encoded, keys_of
+from gateway.opensearch.indices import DOCUMENTS, STATE
+from gateway.query_dsl.clauses import QueryError
+
+_BASE = "document-base"
+_INLINE_BYTES = 20_000  # a larger document is made ready in a thread
+_FIRST_WAIT_SECONDS = 0.05
+_ONE_PAGE: Final = 1_000
+_TOO_MANY_BUCKETS = "too_many_buckets_exception"
+_TOO_MANY_CLAUSES = ("too_many_clauses", "too_many_nested_clauses", "maxClauseCount")
+
+
+class DocumentIndex:
+    """`base`: versions that the index gives are larger."""
+
+    def __init__(self, cluster: Cluster, bulks: Bulks) -> None:
+        self.cluster = cluster
+        self.bulks = bulks
+        self.base = 0
+        self._layouts: dict[int, Layout] = {}
+        self._prepared: set[str] = set()
+
+    async def open(self) -> None:
+        """Make the index if there is none, and read how versions are counted."""
+        answer = await self.cluster.request("PUT", self._path(""), INDEX, allowed=(400,), seconds=30)
+        error = answer.body.get("error")
+        if answer.status == 400 and not (
+            isinstance(error, dict) and error.get("type") == "resource_already_exists_exception"
+        ):
+            raise error_of(answer)
+        found = await self.cluster.request("GET", f"/{self.cluster.index(STATE)}/_doc/{_BASE}", allowed=(404,))
+        source: Any = found.body.get("_source") or {}
+        self.base = int(source.get("base", 0))
+
+    async def set_base(self, version: int) -> None:
+        """Have all documents that come get a larger version."""
+        state = {"kind": _BASE, "base": version}
+        await self.bulks.write([Item("index", STATE, _BASE, orjson.dumps(state))])
+        self.base = version
+
+    def layout(self, kind: DocumentKind) -> Layout:
+        """The fields of a kind. Kinds are constants."""
+        found = self._layouts.get(id(kind))
+        if found is None:
+            found = self._layouts[id(kind)] = Layout(kind)
+        return found
+
+    async def prepare(self, layout: Layout) -> None:
+        """Make the fields of a kind, if they are not there."""
+        if layout.digest in self._prepared:
+            return
+        await self.cluster.request("PUT", self._path("/_mapping"), layout.mapping(), seconds=30)
+        kept = {"kind_name": layout.kind.name, "properties": layout.properties.decode()}
+        await self.bulks.write([Item("index", DOCUMENTS, f"properties-{layout.digest}", orjson.dumps(kept))])
+        self._prepared.add(layout.digest)
+
+    async def properties(self, layout_digest: str) -> bytes:
+        """The fields of the kind by which a document was indexed, as JSON."""
+        found = await self.cluster.request("GET", self._path(f"/_doc/properties-{layout_digest}"), allowed=(404,))
+        source: Any = found.body.get("_source") or {}
+        return str(source.get("properties", "{}")).encode()
+
+    # --- documents by their keys ----------------------------------------------------------------------------------
+
+    async def read(
+        self, kind: DocumentKind, document_id: str, owner: str, *, body: bool = True
+    ) -> tuple[str, Stored] | None:
+        """The document with that id, and its key; without its body if that is not asked for. `owner` counts for kinds
+        with `own_ids`.
+        """
+        for key in keys_of(kind, document_id, owner):
+            path = self._path(f"/_doc/{key}?_source_includes={_included(body=body)}")
+            answer = await self.cluster.request("GET", path, allowed=(404,))
+            if answer.status != 404:
+                found = decoded(answer.body, self.base)
+                if found.owner == owner or not kind.own_ids:
+                    return key, found
+        return None
+
+    async def read_many(self, sizes: Mapping[str, int], *, body: bool = True) -> AsyncGenerator[tuple[str, Stored]]:
+        """Those of the documents that exist, in this order. `sizes`: about how many bytes each has."""
+        for keys in _batches(sizes if body else dict.fromkeys(sizes, 0)):
+            path = self._path(f"/_mget?_source_includes={_included(body=body)}")
+            answer: Any = await self.cluster.request("POST", path, {"ids": list(keys)})
+            for found in answer.body["docs"]:
+                if found.get("found"):
+                    yield found["_id"], decoded(found, self.base)
+
+    async def encoded(self, layout: Layout, new: NewDocument) -> tuple[bytes, str]:
+        """The stored document as JSON, and its token. Raises TooLargeError as document_records.encoded."""
+        if len(new.source) < _INLINE_BYTES:
+            return encoded(layout, new)
+        return await asyncio.to_thread(encoded, layout, new)
+
+    async def write(self, items: Sequence[Item]) -> list[Done]:
+        """Write, and give the results in their order, conflicts included."""
+        return await self.bulks.write(items)
+
+    # --- searches -------------------------------------------------------------------------------------------------
+
+    async def search(self, *bodies: JsonObject) -> list[Mapping[str, Any]]:
+        """The answers to some searches at one time. What this process wrote is found.
+
+        Raises:
+            QueryError: one of them is too much for the cluster.
+        """
+        await self.cluster.refreshed(DOCUMENTS)
+        lines = b"".join(b"{}\n" + orjson.dumps(body) + b"\n" for body in bodies)
+        loop = asyncio.get_running_loop()
+        until, wait = loop.time() + USUAL_SECONDS, _FIRST_WAIT_SECONDS
+        while True:
+            path = self._path("/_msearch")
+            answer: Any = await self.cluster.request("POST", path, lines, seconds=max(until - loop.time(), 0.1))
+            refused = _refused(answer.body["responses"])
+            if refused is None:
+                return list(answer.body["responses"])
+            pause = random.uniform(wait / 2, wait)
+            if loop.time() + pause >= until:
+                raise refused
+            await asyncio.sleep(pause)
+            wait *= 2
+
+    async def each(
+        self, filters: Sequence[JsonObject], sort: Sequence[str], *, after: Sequence[Any] = (), most: int | None = None
+    ) -> AsyncGenerator[tuple[str, Stored]]:
+        """All documents that pass the filters, in the order of these fields, whose values are together unique; at most
+        `most`, and only those after the values `after`.
+        """
+        left = most
+        while left is None or left > 0:
+            size = _ONE_PAGE if left is None else min(left, _ONE_PAGE)
+            body: dict[str, Any] = {
+                "query": {"bool": {"filter": list(filters)}},
+                "sort": list(sort),
+                "size": size,
+                "_source": False,
+                "docvalue_fields": ["bytes"],
+                "track_total_hits": False,
+            }
+            if after:
+                body["search_after"] = list(after)
+            (answer,) = await self.search(body)
+            hits = answer["hits"]["hits"]
+            async for found in self.read_many({hit["_id"]: size_of(hit) for hit in hits}):
+                yield found
+            if len(hits) < size:
+                return
+            after = hits[-1]["sort"]
+            left = None if left is None else left - size
+
+    async def count(self, filters: Sequence[JsonObject]) -> int:
+        """How many documents pass the filters."""
+        query: Any = {"bool": {"filter": list(filters)}}
+        (answer,) = await self.search(counting(query))
+        return total_of(answer)
+
+    async def keys(self, filters: Sequence[JsonObject]) -> list[str]:
+        """The keys of some documents that pass the filters."""
+        query: Any = {"bool": {"filter": list(filters)}}
+        (answer,) = await self.search({"query": query, "size": _ONE_PAGE, "_source": False})
+        return [hit["_id"] for hit in answer["hits"]["hits"]]
+
+    async def index_again(self, layout: Layout, filters: Sequence[JsonObject]) -> None:
+        """Index the documents of a kind that pass the filters again, if its fields have changed. Each keeps its
+        version; one that somebody changes meanwhile is left to them.
+        """
+        stale: Any = [*filters, {"bool": {"must_not": [{"term": {"indexed_as": layout.digest}}]}}]
+        while True:
+            items: list[Item] = []
+            async for key, stored in self.each(stale, ["place", "owner"], most=_ONE_PAGE):
+                data, _ = await self.encoded(layout, await asyncio.to_thread(stored.again, layout))
+                items.append(Item("index", DOCUMENTS, key, data, stored.place))
+            if not items:
+                return
+            await self.write(items)
+
+    def _path(self, rest: str) -> str:
+        return f"/{self.cluster.index(DOCUMENTS)}{rest}"
+
+
+def of_kind(kind: DocumentKind) -> JsonObject:
+    return {"term": {"kind": kind.name}}
+
+
+def seen_by(kind: DocumentKind, owner: str) -> list[JsonObject]:
+    """The filters for the documents of a kind that an owner may see."""
+    if kind.own_ids:  # none is public
+        return [of_kind(kind), {"term": {"owner": digest(owner)}}]
+    either: Any = [{"term": {"owner": digest(owner)}}, {"term": {"public": True}}]
+    return [of_kind(kind), {"bool": {"should": either}}]
+
+
+def counting(query: JsonObject) -> JsonObject:
+    """A search that only counts."""
+    return {"size": 0, "track_total_hits": True, "query": query}
+
+
+def total_of(answer: Mapping[str, Any]) -> int:
+    return int(answer["hits"]["total"]["value"])
+
+
+def size_of(hit: Mapping[str, Any]) -> int:
+    """About how many bytes the document of a hit has."""
+    return int(hit.get("fields", {}).get("bytes", [0])[0])
+
+
+def _included(*, body: bool) -> str:
+    return ",".join([*META, "body", "sealed"] if body else META)
+
+
+def _batches(sizes: Mapping[str, int]) -> Iterable[Sequence[str]]:
+    """The keys, so many at once that their documents can be answered together."""
+    batch: list[str] = []
+    total = 0
+    for key, size in sizes.items():
+        if batch and (total + size > MOST_BYTES or len(batch) == _ONE_PAGE):
+            yield batch
+            batch, total = [], 0
+        batch.append(key)
+        total += size
+    if batch:
+        yield batch
+
+
+def _refused(answers: Sequence[Mapping[str, Any]]) -> StoreError | None:
+    """The error of an answer that may come if it is asked for again.
+
+    Raises:
+        QueryError, StoreError: another one was refused.
+    """
+    busy: StoreError | None = None
+    for answer in answers:
+        if (error := answer.get("error")) is None:
+            continue
+        said = orjson.dumps(error).decode()
+        if _TOO_MANY_BUCKETS in said:
+            raise QueryError("the aggregations have too many buckets; ask for larger or fewer ones")
+        if any(each in said for each in _TOO_MANY_CLAUSES):
+            raise QueryError(
+                "the search looks up too many words and values at once; ask for fewer words, in fewer fields, in fewer "
+                "clauses"
+            )
+        busy = failure(answer["status"], error)
+        if not is_busy(answer["status"], error):
+            raise busy
+    return busy
