@@ -1,7 +1,7 @@
 """The store in an OpenSearch cluster, for what one machine cannot hold.
 
-URL: `opensearch://user:password@host:9200?prefix=NAME&tls=true`, also with `ca=FILE` (the certificates that are trusted)
-and `aws_region=REGION` (requests signed with the process's AWS credentials instead of a password). Below:
+URL: `opensearch://user:password@host:9200?prefix=NAME&tls=true`, also with `ca=FILE` (the certificates that are
+trusted) and `aws_region=REGION` (requests signed with the process's AWS credentials instead of a password). Below:
 `gateway.opensearch`, its inside, which needs the extra `opensearch`.
 """
 
