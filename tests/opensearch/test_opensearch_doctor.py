@@ -470,7 +470,7 @@ async def test_the_indices_of_a_real_node_are_judged(node: str) -> None:
     cluster = Cluster(address)
     try:
         await make_indices(cluster)
-        await cluster.request("PUT", f"/{cluster.index(DOCUMENTS)}", INDEX)
+        await cluster.request("PUT", f"/{cluster.index(DOCUMENTS)}", INDEX, seconds=DEADLINE_SECONDS)
         findings = await findings_of(address)
         assert [each for each in not_ok(findings) if each[1] is Level.PROBLEM] == []
         assert the(findings, "indices").text.startswith("all that the store has")
@@ -478,7 +478,7 @@ async def test_the_indices_of_a_real_node_are_judged(node: str) -> None:
 
         threads = cluster.index("threads")
         wrong: JsonObject = {"index": {"translog.durability": "async", "blocks.write": True}}
-        await cluster.request("PUT", f"/{threads}/_settings", wrong)
+        await cluster.request("PUT", f"/{threads}/_settings", wrong, seconds=DEADLINE_SECONDS)
         findings = await findings_of(address)
         assert [each for each in not_ok(findings) if each[1] is Level.PROBLEM] == [
             ("indices", Level.PROBLEM),
@@ -487,5 +487,5 @@ async def test_the_indices_of_a_real_node_are_judged(node: str) -> None:
         assert (await names_in(address)).keys() == before.keys()
     finally:
         for index in await names_in(address):
-            await cluster.request("DELETE", f"/{index}")
+            await cluster.request("DELETE", f"/{index}", seconds=DEADLINE_SECONDS)
         await cluster.close()
