@@ -22,7 +22,7 @@ from gateway.opensearch import doctor
 from gateway.opensearch.address import Address, parse_address
 from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.document_records import INDEX
-from gateway.opensearch.indices import DOCUMENTS, MAPPINGS, make_indices, mapping_of
+from gateway.opensearch.indices import DOCUMENTS, MAPPINGS, SETTINGS, make_indices, mapping_of
 from gateway.store import Finding, Level, StoreEnvironment
 from tests.local_certificate import tls_contexts, write_certificate
 from tests.local_listener import listening, port_of
@@ -470,7 +470,8 @@ async def test_the_indices_of_a_real_node_are_judged(node: str) -> None:
     cluster = Cluster(address)
     try:
         await make_indices(cluster)
-        await cluster.request("PUT", f"/{cluster.index(DOCUMENTS)}", INDEX, seconds=DEADLINE_SECONDS)
+        documents: JsonObject = {"settings": {"index": dict(SETTINGS)}, "mappings": INDEX["mappings"]}
+        await cluster.request("PUT", f"/{cluster.index(DOCUMENTS)}", documents, seconds=DEADLINE_SECONDS)
         findings = await findings_of(address)
         assert [each for each in not_ok(findings) if each[1] is Level.PROBLEM] == []
         assert the(findings, "indices").text.startswith("all that the store has")
