@@ -1,8 +1,7 @@
 """What a cluster's answers about itself mean for a store.
 
-Pure. Above: doctor, which asks. Below: indices and document_records, which say how the store's
-indices have to be. An answer is None where
-the cluster does not give it: then there is nothing to say.
+Pure. Above: doctor, which asks. Below: indices and document_records, which say how the store's indices have to be. An
+answer is None where the cluster does not give it: then there is nothing to say.
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ _UNWANTED: Final = ("index.default_pipeline", "index.final_pipeline", "index.sea
 
 
 def of_plugins(nodes: JsonObject | None) -> Iterator[Finding]:
+    """Whether the cluster guards itself, and what a later search could use."""
     if nodes is None:
         return
     names = {

@@ -11,9 +11,10 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Final, NamedTuple
 
-from gateway.errors import ConfigurationError, StoreError
+from gateway.errors import ConfigurationError, StoreError, StoreFullError
 from gateway.messages import JsonObject, JsonValue
 from gateway.opensearch import cluster_findings
 from gateway.opensearch.address import Address
@@ -79,8 +80,9 @@ async def examine(address: Address, environment: StoreEnvironment) -> AsyncGener
         return
     cluster = Cluster(address)
     try:
-        async for finding in _answers(cluster, environment):
-            yield finding
+        async with aclosing(_answers(cluster, environment)) as findings:
+            async for finding in findings:
+                yield finding
     except StoreError as error:
         yield Finding("cluster", Level.PROBLEM, error.message, "try again when the cluster answers")
     finally:
@@ -101,28 +103,25 @@ async def _answers(cluster: Cluster, environment: StoreEnvironment) -> AsyncGene
     look = _Looks(cluster)
     prefix = cluster.address.prefix
     plugins = await look.at("/_nodes/plugins?filter_path=nodes.*.plugins.name", "plugins")
-    for finding in cluster_findings.of_plugins(plugins):
-        yield finding
     settings = await look.at(f"/{prefix}-*/_settings?flat_settings=true&expand_wildcards=all", "settings of indices")
     mappings = await look.at(f"/{prefix}-*/_mapping?expand_wildcards=all", "mappings")
     templates = await look.at("/_index_template", "index templates")
     older = await look.at("/_template", "older index templates")
-    for finding in cluster_findings.of_indices(prefix, settings, mappings):
-        yield finding
-    for finding in cluster_findings.of_templates(prefix, settings, templates, older):
-        yield finding
     health = await look.at("/_cluster/health", "health")
     own_health = await look.at(f"/_cluster/health/{prefix}-*", "health of the store's indices")
     limits = await look.at("/_cluster/settings?flat_settings=true&include_defaults=true", "settings of the cluster")
-    for finding in cluster_findings.of_health(own_health):
-        yield finding
-    for finding in cluster_findings.of_blocks(prefix, limits, settings):
-        yield finding
-    for finding in cluster_findings.of_shards(prefix, limits, settings, health):
-        yield finding
     asked = environment.clock.now()
     nodes = await look.at("/_nodes/stats/fs?filter_path=nodes.*.name,nodes.*.timestamp,nodes.*.fs.total", "nodes")
-    for finding in cluster_findings.of_nodes(nodes, asked, environment.clock.now()):
+    answered = environment.clock.now()
+    for finding in (
+        *cluster_findings.of_plugins(plugins),
+        *cluster_findings.of_indices(prefix, settings, mappings),
+        *cluster_findings.of_templates(prefix, settings, templates, older),
+        *cluster_findings.of_health(own_health),
+        *cluster_findings.of_blocks(prefix, limits, settings),
+        *cluster_findings.of_shards(prefix, limits, settings, health),
+        *cluster_findings.of_nodes(nodes, asked, answered),
+    ):
         yield finding
     if look.unread:
         yield Finding("not read", Level.OK, f"the user may not read, or the cluster has not: {', '.join(look.unread)}")
@@ -269,15 +268,7 @@ async def _version(cluster: Cluster) -> Finding:
 
 
 async def _rights(cluster: Cluster) -> Finding:
-    index = cluster.index("doctor-none")
-    missing: list[str] = []
-    for right in _RIGHTS:
-        path, body = right.path.replace("{index}", index), right.body
-        if isinstance(body, bytes):
-            body = body.replace(b"{index}", index.encode())
-        answer = await cluster.request(right.method, path, body, allowed=_UNREADABLE)
-        if answer.status in _REFUSED or _refused_item(answer.body):
-            missing.append(right.what)
+    missing = [right.what for right in _RIGHTS if not await _has(cluster, right)]
     names = f"'{cluster.address.prefix}-*'"
     if missing:
         remedy = _ROLE.format(prefix=cluster.address.prefix)
@@ -285,8 +276,22 @@ async def _rights(cluster: Cluster) -> Finding:
     return Finding("rights", Level.OK, f"the user may do on {names} what a gateway does")
 
 
-def _refused_item(body: JsonObject) -> bool:
-    items = body.get("items")
-    return isinstance(items, list) and any(
-        cluster_findings.member(item, "index").get("status") in _REFUSED for item in items
-    )
+async def _has(cluster: Cluster, right: _Right) -> bool:
+    index = cluster.index("doctor-none")
+    path, body = right.path.replace("{index}", index), right.body
+    if isinstance(body, bytes):
+        body = body.replace(b"{index}", index.encode())
+    try:
+        answer = await cluster.request(right.method, path, body, allowed=_UNREADABLE)
+    except StoreFullError:  # of_blocks says so
+        return True
+    items = answer.body.get("items")
+    results = items if isinstance(items, list) else []
+    told: list[tuple[JsonValue, JsonObject]] = [(answer.status, answer.body)]
+    told += [(each.get("status"), each) for each in (cluster_findings.member(item, "index") for item in results)]
+    return not any(status in _REFUSED and not _is_block(said) for status, said in told)
+
+
+def _is_block(said: JsonObject) -> bool:
+    """Whether the index or the cluster is closed to everybody, which of_blocks says."""
+    return str(cluster_findings.member(said, "error").get("type")).endswith("block_exception")

@@ -291,6 +291,22 @@ async def test_a_right_that_is_refused_within_a_bulk_is_named() -> None:
     assert not_ok(await found({"POST /_bulk": (200, refused)})) == [("rights", Level.PROBLEM)]
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(403, "cluster_block_exception"), (429, "cluster_block_exception"), (403, "index_create_block_exception")],
+)
+async def test_a_closed_cluster_is_no_missing_right(status: int, kind: str) -> None:
+    error = {"type": kind, "reason": "blocked by: [FORBIDDEN/12/cluster read-only]"}
+    findings = await found(
+        {
+            "PUT /p-doctor-none": (status, {"error": error}),
+            "GET /_cluster/settings": (200, {"persistent": {"cluster.blocks.read_only": "true"}}),
+        }
+    )
+
+    assert not_ok(findings) == [("blocks", Level.PROBLEM)]
+
+
 async def test_pages_that_the_user_may_not_read_are_named_and_no_problem() -> None:
     pages = {"GET /_nodes/plugins": "plugins", "GET /_nodes/stats/fs": "nodes", "GET /_template": "older index"}
     findings = await found(dict.fromkeys(pages, (403, FORBIDDEN)))
