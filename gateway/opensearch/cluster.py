@@ -8,6 +8,7 @@ write so that a request may be done twice.
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import random
 import re
@@ -147,7 +148,9 @@ class Cluster:
         if address.aws_region is not None:
             options["http_auth"] = _signer(address.aws_region)
         elif address.user:
-            options["http_auth"] = (address.user, "" if address.password is None else address.password.reveal())
+            # as a header: the client's own way is deprecated below it, and refuses what is not Latin-1
+            password = "" if address.password is None else address.password.reveal()
+            options["headers"] = {"authorization": _basic(address.user, password)}
         transport = AsyncTransport(
             [{"host": address.host, "port": address.port, "use_ssl": address.tls}],
             connection_class=AsyncHttpConnection,
@@ -214,6 +217,10 @@ def failure(status: int, error: JsonValue) -> StoreError:
 def is_busy(status: int, error: JsonValue) -> bool:
     """Whether the same request may succeed in a moment."""
     return status in _BUSY and not isinstance(failure(status, error), StoreFullError)
+
+
+def _basic(user: str, password: str) -> str:
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 def _signer(region: str) -> Any:
