@@ -281,12 +281,13 @@ class _Run:
             self._opening = None
         if self.summary is not None:
             batch = self.summary.headed(batch)
-        rare, kinds = self._follow(batch), self._fold.kinds
+        rare = self._follow(batch)
         for event in batch:
             if isinstance(event, Deltas):
                 for text in event.texts:
                     self._room -= len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
-        if Raw in kinds or MediaGiven in kinds:
+        kinds = self._fold.kinds
+        if rare and (Raw in kinds or MediaGiven in kinds):
             self._room -= _passed_on_bytes(rare)
         if self._room < 0:
             raise self._too_large()
