@@ -68,7 +68,7 @@ NO_EVENTS = EventRecords(0, b"")
 
 def encode_events(events: Sequence[Event], at: float | None = None) -> EventRecords:
     """The events as lines, in order, with pieces of one text in one line; `at` as in EventRecords."""
-    lines = b"\n".join([encode_record(event) for event in joined(events)])
+    lines = b"\n".join(map(encode_record, joined(events)))
     # orjson's output keeps a buffer of 4 KB however short it is, and those of many runs wait at once: joining makes a
     # copy without that buffer.
     return EventRecords(count_of(events), b"".join((lines, b"")), at)

@@ -18,7 +18,6 @@ from gateway.errors import LimitError, ModelError, ModelErrorKind, limit_reached
 from gateway.events import (
     Completed,
     Custom,
-    Deltas,
     Event,
     Events,
     Incomplete,
@@ -281,12 +280,8 @@ class _Run:
             self._opening = None
         if self.summary is not None:
             batch = self.summary.headed(batch)
-        rare = self._follow(batch)
-        for event in batch:
-            if isinstance(event, Deltas):
-                for text in event.texts:
-                    self._room -= len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
-        kinds = self._fold.kinds
+        rare, kinds = self._follow(batch), self._fold.kinds
+        self._room -= self._fold.transcript.added_bytes
         if rare and (Raw in kinds or MediaGiven in kinds):
             self._room -= _passed_on_bytes(rare)
         if self._room < 0:

@@ -328,7 +328,6 @@ class LiveRun:
 
     def hand_over(self) -> int:
         """Hand the gathered events to the store; returns how many they were."""
-        owner, run_id = self.key
         try:
             self._number_waiting()
             events, self._gathered = joined(self._gathered), []
@@ -337,11 +336,11 @@ class LiveRun:
                 return 0
             records = encode_events(events, self._clock.now())
         except Exception:  # in a timer's call for many runs: only this one must fail
-            logger.exception("events could not be written as JSON", extra={"run_id": run_id})
+            logger.exception("events could not be written as JSON", extra={"run_id": self.record.run_id})
             self._fail(GatewayError("the gateway failed; its log has the details"))
             return 0
         first = self._sequence - records.count + 1
-        future = self._store.append_events(owner, run_id, first, records)
+        future = self._store.append_events(self.record.owner, self.record.run_id, first, records)
         self._unkept.append((future, first, self._sequence, events))
         if future is not self._last_future:
             self._last_future = future
