@@ -147,7 +147,19 @@ class Deltas:
         return deltas(type(self), id, texts)
 
 
-# A frozen event's fields are set so.
+DeltasT = TypeVar("DeltasT", bound=Deltas)
+_DraftOfDeltas: Final = draft_of(Deltas)
+
+
+def deltas(kind: type[DeltasT], id: str, texts: Iterable[str]) -> DeltasT:
+    """`kind(id, texts)` in half of the time: one is made for each network read."""
+    made: DeltasT = (draft := _DraftOfDeltas())
+    draft.id, draft.texts = id, tuple(texts)
+    draft.__class__ = kind
+    return made
+
+
+# Set the fields of a frozen event.
 _set_id: Final = vars(Deltas)["id"].__set__
 _set_texts: Final = vars(Deltas)["texts"].__set__
 
@@ -504,21 +516,6 @@ Event: TypeAlias = (
     | RunFailed
 )
 Events: TypeAlias = list[Event]
-
-
-# --- deltas -----------------------------------------------------------------------------------------------------------
-
-DeltasT = TypeVar("DeltasT", bound=Deltas)
-_DraftOfDeltas: Final = draft_of(Deltas)
-
-
-def deltas(kind: type[DeltasT], id: str, texts: Iterable[str]) -> DeltasT:
-    """`kind(id, texts)` in half of the time: one is made for each network read."""
-    event = _DraftOfDeltas()
-    event.id, event.texts = id, tuple(texts)
-    event.__class__ = kind
-    made: DeltasT = event
-    return made
 
 
 # --- how events are numbered ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, cast, get_args
 import orjson
 
 from gateway import events, messages
-from gateway.events import Deltas, Event, StopReason, count_of, joined
+from gateway.events import Deltas, Event, StopReason, joined
 from gateway.frozen import quickly_made
 from gateway.messages import JsonObject, JsonValue, Message, TextBlock
 
@@ -68,10 +68,13 @@ NO_EVENTS = EventRecords(0, b"")
 
 def encode_events(events: Sequence[Event], at: float | None = None) -> EventRecords:
     """The events as lines, in order, with pieces of one text in one line; `at` as in EventRecords."""
-    lines = b"\n".join(map(encode_record, joined(events)))
+    count, lines = 0, []
+    for event in joined(events):
+        count += len(event.texts) if isinstance(event, Deltas) else 1
+        lines.append(encode_record(event))
     # orjson's output keeps a buffer of 4 KB however short it is, and those of many runs wait at once: joining makes a
     # copy without that buffer.
-    return EventRecords(count_of(events), b"".join((lines, b"")), at)
+    return EventRecords(count, b"".join((b"\n".join(lines), b"")), at)
 
 
 def decode_events(lines: bytes) -> Iterator[Event]:

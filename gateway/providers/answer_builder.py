@@ -62,7 +62,7 @@ class AnswerBuilder:
         self._provider = provider
         self._model_id = model_id
         self._events: Events = []
-        self._adding = _Block(TextDelta, "")  # the block of the last pieces
+        self._adding: _Block | None = None  # the block of the last pieces
         self._pieces: list[str] = []  # those that are in no event yet
         self._blocks: dict[Hashable, _Block] = {}
         self._request = request
@@ -275,7 +275,7 @@ class AnswerBuilder:
         self._events.append(event)
 
     def _put_pieces(self) -> None:
-        if self._pieces:
+        if self._adding is not None and self._pieces:
             self._events.append(deltas(self._adding.kind, self._adding.id, self._pieces))
             self._pieces = []
 
