@@ -107,7 +107,9 @@ class Logs:
             return future
         log.next += records.count
         log.waiting.append(_Appended(first, records, future))
-        self.go_on(log)
+        if len(log.waiting) == 1 and not log.under_way:
+            # what else comes in this round of the event loop goes with it
+            asyncio.get_running_loop().call_soon(self.go_on, log)
         return future
 
     def go_on(self, log: OpenLog) -> None:
@@ -302,7 +304,7 @@ def _numbered(chunk: Chunk, after: int) -> Iterator[NumberedEvent]:
 def _joined(records: Sequence[EventRecords]) -> EventRecords:
     if len(records) == 1:
         return records[0]
-    return EventRecords(sum(each.count for each in records), b"\n".join(each.lines for each in records), records[-1].at)
+    return EventRecords(sum(each.count for each in records), b"\n".join(each.lines for each in records), records[0].at)
 
 
 def _without_words(event: Event, message_ids: frozenset[str]) -> Event:

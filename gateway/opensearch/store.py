@@ -28,7 +28,7 @@ from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.collected_threads import CollectedThreads
 from gateway.opensearch.documents import OpenSearchDocuments
 from gateway.opensearch.ids import Order
-from gateway.opensearch.indices import APPROVALS, EVENTS, MESSAGES, RUNS, THREADS, check_version, make_indices
+from gateway.opensearch.indices import APPROVALS, EVENTS, MESSAGES, RUNS, STATE, THREADS, check_version, make_indices
 from gateway.opensearch.lists import Lists
 from gateway.opensearch.logs import Logs, OpenLog, fail
 from gateway.opensearch.run_record import StoredRun, thread_id_of
@@ -102,7 +102,7 @@ class OpenSearchStore:
         await check_version(self._cluster)
         await make_indices(self._cluster)
         await self._documents.open()
-        for name in (*_OF_A_THREAD, THREADS):
+        for name in (*_OF_A_THREAD, THREADS, STATE):
             self._cluster.wrote(name)  # whatever the last process wrote is to be found
         await self._finish_deletions()
 
@@ -467,8 +467,8 @@ class OpenSearchStore:
         ended: JsonObject = {"range": {"finished_at": {"lt": finished_before}}}
         old: JsonObject = {"bool": {"filter": [{"term": {"has_log": True}}, ended]}}
         while runs := await self._lists.some_runs(old, _SLICE):
-            for stored in runs:
-                removed += await self._runs.without_log(stored)
+            removed += len(runs)
+            await self._runs.without_logs(runs)
         await self._catch_up()
         return removed
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import httpx
 
+from gateway.messages import JsonObject
+
 _DEADLINE_SECONDS = 30.0
 
 
@@ -44,7 +46,7 @@ class IndexSets:
         indices = f"{self._url}/{self._prefix(number)}-*"
         with httpx.Client(timeout=_DEADLINE_SECONDS) as client:
             client.post(f"{indices}/_refresh").raise_for_status()
-            everything = {"query": {"match_all": {}}}
+            everything: JsonObject = {"query": {"match_all": {}}}
             client.post(f"{indices}/_delete_by_query?refresh=true", json=everything).raise_for_status()
 
 
