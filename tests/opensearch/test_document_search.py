@@ -42,7 +42,8 @@ BOOK = DocumentKind(
     },
 )
 
-_WORDS = "wolf wolves sea seas sky winter island ship captain storm night don't 3,519 été ETE 海 wool wolfish".split()
+_WORDS = ["wolf", "wolves", "sea", "seas", "sky", "winter", "island", "ship", "captain", "storm", "night", "don't"]
+_WORDS += ["3,519", "été", "ETE", "海", "wool", "wolfish"]
 _GENRES = ["novel", "poem", "Novel", "drama", "nov*l", "ünï"]
 
 
@@ -55,13 +56,12 @@ def made_book(chance: random.Random) -> JsonObject:
     def maybe(value: Any) -> Any:
         return chance.choice([value, value, value, None, [value], []])
 
-    review = lambda: {  # noqa: E731
-        "text": text(8),
-        "stars": chance.randint(1, 5),
-        "by": chance.choice(["anna", "ben"]),
-        "answers": [{"text": text(3)} for _ in range(chance.randint(0, 2))],
-    }
-    return {
+    def review() -> JsonObject:
+        answers: list[Any] = [{"text": text(3)} for _ in range(chance.randint(0, 2))]
+        stars, by = chance.randint(1, 5), chance.choice(["anna", "ben"])
+        return {"text": text(8), "stars": stars, "by": by, "answers": answers}
+
+    book: dict[str, Any] = {
         "title": maybe(text(5)),
         "summary": chance.choice([text(30), [text(5), text(5)]]),
         "genre": chance.choice([chance.choice(_GENRES), chance.sample(_GENRES, 2), None]),
@@ -76,6 +76,7 @@ def made_book(chance: random.Random) -> JsonObject:
         "reviews": [review() for _ in range(chance.randint(0, 3))],
         "loose": text(3),
     }
+    return book
 
 
 class Both(NamedTuple):
@@ -116,6 +117,14 @@ def matched(field: str, **options: Any) -> JsonObject:
     return {"match": {field: options}}
 
 
+_INNER: list[Any] = [
+    {"match_all": {}},
+    matched("reviews.text", query="wolf sea"),
+    {"term": {"reviews.stars": 5}},
+    {"exists": {"field": "reviews.text"}},
+    {"match_phrase_prefix": {"reviews.text": "wolf s"}},
+    {"fuzzy": {"reviews.text": "wold"}},
+]
 QUERIES: dict[str, list[Any]] = {
     "match_all": [{"match_all": {}}, {"match_all": {"boost": 2.5}}, {"match_none": {}}],
     "match": [
@@ -283,14 +292,7 @@ QUERIES: dict[str, list[Any]] = {
     ],
     "nested": [
         {"nested": {"path": "reviews", "query": inner, "score_mode": mode}}
-        for inner in (
-            {"match_all": {}},
-            matched("reviews.text", query="wolf sea"),
-            {"term": {"reviews.stars": 5}},
-            {"exists": {"field": "reviews.text"}},
-            {"match_phrase_prefix": {"reviews.text": "wolf s"}},
-            {"fuzzy": {"reviews.text": "wold"}},
-        )
+        for inner in _INNER
         for mode in ("avg", "sum", "min", "max", "none")
     ]
     + [
@@ -347,12 +349,9 @@ QUERIES: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("clause", QUERIES)
 async def test_a_query_finds_what_it_finds_in_the_embedded_index(books: Both, clause: str) -> None:
-    found = []
     for query in QUERIES[clause]:
         for owner in (OWNER, OTHER, "nobody"):
-            if difference := await books.differ({"query": query, "size": 100}, owner):
-                found.append((query, owner, difference))
-    assert found == []
+            assert await books.differ({"query": query, "size": 100}, owner) == "", (query, owner)
 
 
 # --- pages and their order
@@ -393,7 +392,7 @@ async def test_pages_come_in_the_order_of_the_embedded_index(books: Both, sort: 
 
 async def test_a_page_shows_what_it_is_asked_to(books: Both) -> None:
     wolf = matched("summary", query="wolf")
-    for body in (
+    bodies: list[JsonObject] = [
         {"query": wolf, "size": 0},
         {"query": wolf, "size": 3, "from": 4},
         {"query": wolf, "size": 3, "_source": False},
@@ -410,8 +409,9 @@ async def test_a_page_shows_what_it_is_asked_to(books: Both) -> None:
         {"sort": ["printed"], "search_after": ["2024-01-01"], "size": 3},
         {"size": 3, "from": 9_997},
         {},
-    ):
-        assert await books.differ(body) == "", body  # type: ignore[arg-type]
+    ]
+    for body in bodies:
+        assert await books.differ(body) == "", body
 
 
 # --- aggregations
@@ -494,14 +494,12 @@ AGGREGATIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("group", AGGREGATIONS)
 async def test_an_aggregation_gives_what_it_gives_in_the_embedded_index(books: Both, group: str) -> None:
-    found = []
+    queries: list[Any] = [{"match_all": {}}, matched("summary", query="wolf")]
     for name, aggregation in AGGREGATIONS[group].items():
-        for query in ({"match_all": {}}, matched("summary", query="wolf")):
+        for query in queries:
             for owner in (OWNER, "nobody"):
                 body: JsonObject = {"query": query, "size": 0, "aggs": {name: aggregation}}
-                if difference := await books.differ(body, owner):
-                    found.append((name, owner, difference))
-    assert found == []
+                assert await books.differ(body, owner) == "", (name, owner)
 
 
 @pytest.mark.parametrize(
