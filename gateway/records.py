@@ -134,6 +134,16 @@ def decode_record(kind: type[Record], data: bytes) -> Record:
     return record
 
 
+def join_records(records: Iterable[object]) -> bytes:
+    """The records as bytes, one line for each."""
+    return b"\n".join(map(encode_record, records))
+
+
+def split_records(kind: type[Record], data: bytes) -> tuple[Record, ...]:
+    """The records that `join_records` joined."""
+    return tuple([decode_record(kind, line) for line in data.split(b"\n")]) if data else ()
+
+
 def dump_json(value: JsonValue) -> bytes:
     """Compact JSON. NaN and infinities become null, lone surrogates escapes; integers of any size stay as they are.
 

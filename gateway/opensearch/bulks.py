@@ -21,7 +21,7 @@ from gateway.errors import StoreError
 from gateway.messages import JsonObject
 from gateway.opensearch.cluster import USUAL_SECONDS, Answer, Cluster, failure, is_busy
 
-Action: TypeAlias = Literal["index", "create", "delete"]
+Action: TypeAlias = Literal["index", "create", "update", "delete"]
 
 MOST_BYTES: Final = 5_000_000
 _MOST_ITEMS = 2_000
@@ -32,7 +32,7 @@ _ANSWERED = "?filter_path=items.*.status,items.*.error,items.*._seq_no,items.*._
 
 
 class Place(NamedTuple):
-    """The state of a document: it changes with each write."""
+    """The state of a document: it grows with each write."""
 
     seq_no: int
     primary_term: int
@@ -40,8 +40,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A write of one document. `index` is the name without the prefix. `source` is JSON; None for a delete. With
-    `expected` the write fails with a 409 if the document has another state.
+    """A write of one document. `index` is the name without the prefix. `source` is JSON: the document, for an update
+    the changed members (as OpenSearch wants them); None for a delete. With `expected` the write fails with a 409 if the
+    document has another state.
     """
 
     action: Action

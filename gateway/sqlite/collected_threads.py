@@ -23,10 +23,10 @@ from gateway.sqlite import document_rows, summary_rows, tables, version_rows
 from gateway.sqlite.document_rows import NewDocument
 from gateway.sqlite.message_rows import NOBODY, read_records
 from gateway.sqlite.row_values import from_text, to_text
-from gateway.sqlite.spans import cut
 from gateway.sqlite.tables import KeptThread
 from gateway.sqlite.version_rows import layout_of
 from gateway.store import DOCUMENTS_AT_ONCE, Thread, ThreadChange, ThreadDocuments, ThreadSummary
+from gateway.store.spans import cut
 
 logger = logging.getLogger(__name__)
 

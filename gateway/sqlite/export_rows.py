@@ -24,8 +24,8 @@ from gateway.sqlite.database import snapshot
 from gateway.sqlite.message_rows import NOBODY
 from gateway.sqlite.row_values import from_optional_text, from_text
 from gateway.sqlite.schema import has_documents
-from gateway.sqlite.spans import numbered, union
 from gateway.sqlite.version_rows import layout_of
+from gateway.store.spans import numbered, union
 from gateway.store.transfer import (
     Moved,
     MovedApproval,

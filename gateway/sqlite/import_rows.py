@@ -19,8 +19,8 @@ from gateway.sqlite.document_rows import RestoredIndex
 from gateway.sqlite.message_rows import insert_messages
 from gateway.sqlite.row_values import to_optional_text, to_text
 from gateway.sqlite.schema import has_documents, make_documents
-from gateway.sqlite.spans import Layout, Span, encode_layout
 from gateway.store import DueDeletion
+from gateway.store.spans import Layout, Span, encode_layout
 from gateway.store.transfer import (
     Moved,
     MovedApproval,

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from gateway.owners import site_of
 from gateway.sqlite import document_rows, stored_bytes
 from gateway.sqlite.row_values import from_text
-from gateway.sqlite.spans import Span, decode_layout, gaps, plain
+from gateway.store.spans import Span, decode_layout, gaps, plain
 
 # The owner of deleted threads until no fork has their messages any more. Bytes are equal to no text.
 NOBODY = b""

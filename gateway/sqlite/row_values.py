@@ -1,16 +1,9 @@
-"""Text and records as values of rows, and back.
+"""Text as values of rows, and back.
 
-Below: records. Above: tables and run_rows.
+Below: nothing. Above: tables and run_rows.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import TypeVar
-
-from gateway.records import decode_record, encode_record
-
-Record = TypeVar("Record")
 
 
 def to_text(value: str) -> str | bytes:
@@ -35,13 +28,3 @@ def to_optional_text(value: str | None) -> str | bytes | None:
 
 def from_optional_text(value: str | bytes | None) -> str | None:
     return None if value is None else from_text(value)
-
-
-def join_records(records: Iterable[object]) -> bytes:
-    """The records as bytes, one line for each."""
-    return b"\n".join(map(encode_record, records))
-
-
-def split_records(kind: type[Record], data: bytes) -> tuple[Record, ...]:
-    """The records that `join_records` joined."""
-    return tuple([decode_record(kind, line) for line in data.split(b"\n")]) if data else ()

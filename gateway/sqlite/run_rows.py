@@ -13,13 +13,20 @@ from gateway.errors import ConflictError
 from gateway.events import Usage
 from gateway.frozen import replace
 from gateway.messages import Message
-from gateway.records import decode_events, decode_message, dump_json, encode_message, encode_record, load_json
+from gateway.records import (
+    decode_events,
+    decode_message,
+    dump_json,
+    encode_message,
+    encode_record,
+    join_records,
+    load_json,
+    split_records,
+)
 from gateway.sqlite import stored_bytes
 from gateway.sqlite.row_values import (
     from_optional_text,
     from_text,
-    join_records,
-    split_records,
     to_optional_text,
     to_text,
 )

@@ -41,7 +41,6 @@ from gateway.sqlite.access import StoreAccess
 from gateway.sqlite.address import Address
 from gateway.sqlite.cached_threads import CachedThreads
 from gateway.sqlite.collected_threads import CollectedThreads, encoded_messages
-from gateway.sqlite.cursors import place_cursor, read_place, read_time, time_cursor
 from gateway.sqlite.documents import MasterKeys, SqliteDocuments
 from gateway.sqlite.erasure import USUAL_TIMES, ErasureTimes
 from gateway.sqlite.held_file import Patience
@@ -65,6 +64,7 @@ from gateway.store import (
     Vacuumed,
     VersionContent,
 )
+from gateway.store.cursors import place_cursor, read_place, read_time, time_cursor
 from gateway.store.transfer import Moved, MovedStore
 
 logger = logging.getLogger(__name__)

@@ -20,20 +20,18 @@ from gateway.history.versions import Rewrite
 from gateway.messages import Message
 from gateway.model_state import decode_states, encode_states
 from gateway.owners import site_of
-from gateway.records import decode_message, dump_json, encode_message, load_json
+from gateway.records import decode_message, dump_json, encode_message, join_records, load_json, split_records
 from gateway.sqlite import stored_bytes, version_rows
 from gateway.sqlite.message_rows import NOBODY, insert_messages, let_go, read_records, read_times, sources_of
 from gateway.sqlite.row_values import (
     from_optional_text,
     from_text,
-    join_records,
-    split_records,
     to_optional_text,
     to_text,
 )
-from gateway.sqlite.spans import Span, cut, rewritten, shown_spans
 from gateway.sqlite.version_rows import CurrentVersion
 from gateway.store import LEAST_LIFE_SECONDS, Approval, DueDeletion, Thread, VersionContent
+from gateway.store.spans import Span, cut, rewritten, shown_spans
 
 _UPDATE_THREAD = (
     "UPDATE threads SET agent_id = ?, title = ?, updated_at = ?, message_count = ?, last_run_id = ?, interrupts = ?,"

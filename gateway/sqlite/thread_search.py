@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from gateway.records import beginnings_of_message
 from gateway.sqlite.row_values import from_text, to_text
-from gateway.sqlite.spans import cut, total
 from gateway.sqlite.version_rows import layout_of
+from gateway.store.spans import cut, total
 
 _HAS_ID = "substr(record, 1, :length) = :beginning OR substr(record, 1, :other_length) = :other"
 # Threads that have such a row, or borrow from one that has.

@@ -17,8 +17,8 @@ from gateway.records import decode_message
 from gateway.sqlite import stored_bytes
 from gateway.sqlite.message_rows import let_go, read_records, read_times, sources_of
 from gateway.sqlite.row_values import from_optional_text, to_optional_text, to_text
-from gateway.sqlite.spans import Layout, Span, cut, decode_layout, encode_layout, joined, plain, shown_spans, total
 from gateway.store import Thread, ThreadVersion
+from gateway.store.spans import Layout, Span, cut, decode_layout, encode_layout, joined, plain, shown_spans, total
 
 _CONTENT = "agent_id, message_count, last_run_id, interrupts, state, model_states"
 _SET_ASIDE = f"""

@@ -6,7 +6,10 @@ runs.py        runs, their logs, and the approvals that they wait for
 retention.py   how long threads and logs stay, and the deletions that are due
 thread_documents.py   the documents that a store makes of messages
 pages.py       pages of lists
+cursors.py     their cursors
+spans.py       which messages each version has
 transfer.py    everything that a store keeps, in pieces, for another store
+piece_json.py  these pieces as JSON
 export_file.py the file in which the pieces move
 
 Below: events, messages, documents. Above: the stores, the runner.

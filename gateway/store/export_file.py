@@ -1,29 +1,27 @@
 """The file in which everything moves from one store to another: lines of JSON, in UTF-8.
 
-Below: transfer. Above: the command line. The first line says what the file is, and has a digest of itself. Each line
-after it is a piece of the store (see transfer): its name and its fields, without those that have their default value;
-bytes are written as text. The last line has the number of pieces of each kind, and a digest of their lines. So a reader
-finds every byte that is missing or wrong. Two exports of equal stores differ in their first lines only.
+Below: piece_json, transfer. Above: the command line. The first line says what the file is, and has a digest of itself.
+Each line after it is a piece of the store (see transfer): its name and its fields. The last line has the number of
+pieces of each kind, and a digest of their lines. So a reader finds every byte that is missing or wrong. Two exports of
+equal stores differ in their first lines only.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from gateway import __version__
 from gateway.errors import ConfigurationError
-from gateway.events import Usage
-from gateway.messages import JsonObject, JsonValue
-from gateway.records import decode_events, decode_record, dump_json, encode_record, load_json
+from gateway.messages import JsonObject
+from gateway.records import dump_json, load_json
+from gateway.store.piece_json import from_json, to_json
 from gateway.store.retention import DueDeletion
-from gateway.store.runs import RunRecord, RunStatus
 from gateway.store.transfer import (
     Moved,
     MovedApproval,
@@ -84,7 +82,7 @@ class ExportWriter:
             self._file.write(_line({**header, "digest": _header_digest(header)}))
             return
         name = _NAMES[type(piece)]
-        line = _line({"piece": name, **_to_json(piece)})
+        line = _line({"piece": name, **to_json(piece)})
         self._file.write(line)
         self._digest.update(line)
         self.counts[name] += 1
@@ -169,7 +167,7 @@ def _piece(path: Path, number: int, line: bytes) -> tuple[str, Moved]:
     try:
         data = load_json(line)
         name = data.pop("piece")
-        return name, cast(Moved, _from_json(_KINDS[name], data))
+        return name, from_json(_KINDS[name], data)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _damaged(path, number) from error
 
@@ -192,60 +190,3 @@ def _end_line(counts: Counter[str], digest: str) -> bytes:
 
 def _header_digest(header: JsonObject) -> str:
     return hashlib.sha256(dump_json(header)).hexdigest()
-
-
-# --- pieces as JSON
-
-Codec = tuple[Callable[[Any], JsonValue], Callable[[Any], Any]]
-
-
-def _to_json(value: Any) -> JsonObject:
-    data: JsonObject = {}
-    for name, (default, encode, _) in _CODECS[type(value)].items():
-        member = getattr(value, name)
-        if member != default:
-            data[name] = encode(member)
-    return data
-
-
-def _from_json(cls: type[Any], data: dict[str, Any]) -> object:
-    codecs = _CODECS[cls]
-    return cls(**{name: codecs[name][2](member) for name, member in data.items()})
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-# Records are UTF-8; a secret may be any bytes.
-_BYTES: Codec = (
-    lambda value: value.decode("utf-8", "surrogateescape"),
-    lambda text: text.encode("utf-8", "surrogateescape"),
-)
-_RECORDS: Codec = (
-    lambda values: [encode_record(value).decode() for value in values],
-    lambda texts: tuple([decode_record(Usage, text.encode()) for text in texts]),
-)
-_EVENT: Codec = (lambda event: encode_record(event).decode(), lambda text: next(decode_events(text.encode())))
-# How a field is written, by its annotation. A default value is not written, None for instance.
-_BY_ANNOTATION: dict[str, Codec] = {
-    **dict.fromkeys(
-        ("str", "str | None", "int", "int | None", "float", "float | None", "bool"), (_as_it_is, _as_it_is)
-    ),
-    "JsonObject | None": (_as_it_is, _as_it_is),
-    "bytes": _BYTES,
-    "bytes | None": _BYTES,
-    "tuple[str, ...]": (list, tuple),
-    "tuple[tuple[int, int], ...]": (
-        lambda rows: [[*row] for row in rows],
-        lambda rows: tuple([tuple(row) for row in rows]),
-    ),
-    "RunRecord": (_to_json, lambda data: _from_json(RunRecord, data)),
-    "RunStatus": (str, RunStatus),
-    "tuple[Usage, ...]": _RECORDS,
-    "Terminal | None": _EVENT,
-}
-_CODECS = {
-    cls: {field.name: (field.default, *_BY_ANNOTATION[str(field.type)]) for field in dataclasses.fields(cls)}
-    for cls in (RunRecord, *_KINDS.values())
-}

@@ -1,6 +1,6 @@
 """The cursors of lists: the end of a page, as opaque text.
 
-Below: errors. Above: the store. The first byte of a cursor names its list.
+Below: errors. Above: the stores. The first byte of a cursor names its list.
 """
 
 from __future__ import annotations

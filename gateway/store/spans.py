@@ -1,8 +1,8 @@
-"""Which rows hold a version's messages: spans of the rows of messages.
+"""Which messages a version has: spans of the places where a store keeps messages.
 
-Below: history, records. Above: message_rows, version_rows and tables. Each thread's messages get rows in the order in
-which they come, and no row moves. A version is a list of spans of such rows, also of other threads' where it was
-forked: what versions and forks have in common is stored once. Pure.
+Below: history, records. Above: the stores. Each thread's messages get places in the order in which they come, and none
+moves. A version is a list of spans of such places, in SQLite also of other threads' where it was forked: messages that
+versions have in common are stored once. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gateway.records import dump_json, load_json
 
 
 class Span(NamedTuple):
-    """`length` messages: the rows of the thread with the key `thread` from position `first` on."""
+    """`length` messages: those of the thread with the key `thread` from position `first` on."""
 
     thread: int
     first: int

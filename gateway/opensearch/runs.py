@@ -1,0 +1,419 @@
+"""Runs in the cluster: their begin, their queue and their end, and reading them by their ids.
+
+Below: threads, logs, run_record. Above: the store. A run's document is made before its thread's commit; a run that its
+thread does not name has not begun, and anybody may overwrite its document. A commit that changes a run has it in the
+thread's record too, and that one counts until the run's own document is up to date.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from gateway.errors import ConflictError, NotFoundError, StoreError
+from gateway.history.versions import Rewrite
+from gateway.messages import Message
+from gateway.opensearch import run_record
+from gateway.opensearch.bulks import Item
+from gateway.opensearch.cluster import USUAL_SECONDS
+from gateway.opensearch.ids import Order, new_token
+from gateway.opensearch.indices import EVENTS, MESSAGES
+from gateway.opensearch.logs import LONG_SECONDS, Logs, OpenLog, chunk_items
+from gateway.opensearch.run_record import StoredRun, joined_messages, known_key, members_of, run_key, thread_id_of
+from gateway.opensearch.sources import Found, Key, Sources, documents_of, write
+from gateway.opensearch.thread_record import ThreadRecord, fresh_of, with_fresh, with_run
+from gateway.opensearch.thread_writes import ThreadWrites
+from gateway.opensearch.threads import Change, Held, ThreadKey, Threads, thread_key
+from gateway.records import EventRecords, dump_json, load_json
+from gateway.store import Fork, RunRecord, RunsAndThread, RunStatus, Thread
+from gateway.store.transfer import MovedRun
+
+RunKey = tuple[str, str]
+
+
+class Seen(NamedTuple):
+    """A run's document as it was read: `place` is its state."""
+
+    stored: StoredRun
+    found: Found
+
+
+class Runs:
+    """The runs of a store. `logs` has those under way."""
+
+    def __init__(self, sources: Sources, threads: Threads, writes: ThreadWrites, logs: Logs, order: Order) -> None:
+        self._sources = sources
+        self._threads = threads
+        self._writes = writes
+        self._logs = logs
+        self._order = order
+        self.open: dict[RunKey, OpenLog] = {}
+
+    # --- reads
+
+    async def find(self, keys: Sequence[RunKey]) -> dict[RunKey, StoredRun]:
+        """The runs with these owners and ids that have begun or wait."""
+        documents = await self._sources.read([run_key(*key) for key in keys])
+        seen = {key: run_record.decode(found) for key, found in zip(keys, documents, strict=True) if found is not None}
+        return await self.confirmed(seen)
+
+    async def confirmed(self, seen: Mapping[RunKey, StoredRun]) -> dict[RunKey, StoredRun]:
+        """Those that their threads confirm, as of their threads' last commits."""
+        threads = list({(each.run.owner, each.run.thread_id): None for each in seen.values()})
+        records: dict[ThreadKey, ThreadRecord | None] = {}
+        if len(threads) == 1:
+            records[threads[0]] = await self._threads.record(threads[0])
+        elif threads:
+            found = await self._sources.read([thread_key(*each) for each in threads])
+            for each, document in zip(threads, found, strict=True):
+                held = self._threads.took(each, document)
+                records[each] = None if held is None else held.record
+        confirmed: dict[RunKey, StoredRun] = {}
+        for key, stored in seen.items():
+            now = as_committed(stored, records[stored.run.owner, stored.run.thread_id])
+            if now is not None:
+                confirmed[key] = now
+        return confirmed
+
+    async def find_one(self, owner: str, run_id: str) -> StoredRun | None:
+        return (await self.find([(owner, run_id)])).get((owner, run_id))
+
+    async def known_as(self, owner: str, client_id: str) -> list[StoredRun]:
+        """All runs with this client id, the newest first."""
+        first, known = await self._sources.read([run_key(owner, client_id), known_key(owner, client_id)])
+        return await self._known(owner, client_id, first, known)
+
+    async def _known(self, owner: str, client_id: str, first: Found | None, known: Found | None) -> list[StoredRun]:
+        seen: dict[RunKey, StoredRun] = {}
+        if first is not None:
+            stored = run_record.decode(first)
+            if stored.run.reused_id is None:
+                seen[owner, client_id] = stored
+        if known is not None:
+            keys = [(owner, run_id) for run_id in load_json(known.record)]
+            for key, found in zip(keys, await self._sources.read([run_key(*key) for key in keys]), strict=True):
+                if found is not None:
+                    seen[key] = run_record.decode(found)
+        confirmed = await self.confirmed(seen) if seen else {}
+        return sorted(confirmed.values(), key=lambda each: each.order, reverse=True)
+
+    async def load_start(self, owner: str, client_id: str, thread_id: str | None) -> RunsAndThread:
+        """As RunStore.load_start."""
+        keys = [run_key(owner, client_id), known_key(owner, client_id)]
+        if thread_id is not None:
+            keys.append(thread_key(owner, thread_id))
+        first, known, *threads = await self._sources.read(keys)
+        held: Held | None = None
+        if thread_id is not None:
+            held = self._threads.took((owner, thread_id), threads[0])
+        found = await self._known(owner, client_id, first, known) if first is not None or known is not None else []
+        runs = [each.run for each in found]
+        if thread_id is None:
+            held = await self._threads.find((owner, runs[0].thread_id)) if runs else None
+        record = None if held is None else held.record
+        return RunsAndThread(runs, None if record is None else await self._threads.whole(record))
+
+    # --- begin
+
+    async def begin(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        *,
+        keep: int,
+        rewrite: Rewrite | None,
+        records: EventRecords,
+        fork: Fork | None,
+        patient: bool,
+    ) -> None:
+        """As RunStore.begin_run."""
+        key = (thread.owner, thread.thread_id)
+        log = OpenLog(
+            StoredRun(MovedRun(run), self._order.next(), new_token()), thread_id_of(*key), next=records.count + 1
+        )
+        self.open[run.owner, run.run_id] = log
+        seconds = LONG_SECONDS if patient else USUAL_SECONDS
+
+        async def work() -> None:
+            try:
+                await self._begin(log, thread, keep, rewrite, records, fork, seconds)
+            except BaseException as error:
+                if self.open.get((run.owner, run.run_id)) is log:
+                    del self.open[run.owner, run.run_id]
+                self._logs.lose(log, error if isinstance(error, StoreError) else StoreError("the run did not begin"))
+                raise
+
+        await self._threads.in_line(key, work)
+
+    async def _begin(
+        self,
+        log: OpenLog,
+        thread: Thread,
+        keep: int,
+        rewrite: Rewrite | None,
+        records: EventRecords,
+        fork: Fork | None,
+        seconds: float,
+    ) -> None:
+        key = (thread.owner, thread.thread_id)
+        held = await self._threads.known(key)
+        before = None if held is None else held.record
+        items: list[Item] = []
+        if fork is not None:
+            before, items = await self._writes.forked(fork.of, fork.version, fork.thread, fork.start, held)
+            if before is None:
+                raise NotFoundError(
+                    f"there is no version {fork.version} of thread {fork.of!r}", code="version_not_found"
+                )
+        change = await self._writes.written(before, thread, keep, rewrite)
+        record = change.record
+        log.stored = stored = replace(log.stored, life=record.key)
+        items += change.items
+        if records.count:
+            items += chunk_items(stored.log, log.thread, 0, 1, records)
+        if stored.run.reused_id is not None:
+            await self._note_known(stored)
+        async with asyncio.TaskGroup() as group:  # in one request
+            taken = group.create_task(self._take_place(stored, seconds))
+            group.create_task(self._sources.write_new(items, seconds=seconds))
+        if (waited := taken.result()) is not None:
+            log.stored = stored = replace(stored, order=waited.order, stands=True)
+            record = with_fresh(record, stored)
+        previous = record.runs[-1:]
+        record, page = with_run(record, stored.run.run_id)
+        items = self._page(record, page) if page else []
+        now = await self._threads.commit(key, held, Change(record, items, change.after), seconds=seconds)
+        if records.count:
+            log.firsts.append(1)
+            log.size = len(records.lines)
+        log.is_begun = True
+        self._logs.go_on(log)
+        self._threads.in_line(key, lambda: self._follow(now, previous))
+
+    async def _follow(self, held: Held, previous: Sequence[str]) -> None:
+        """Bring the documents of runs up to date after a begin."""
+        assert held.record is not None, "it was just written"
+        owner = held.record.about.owner
+        keys = [run_key(owner, run_id) for run_id in previous]
+        await self._sources.bulks.write(
+            [Item("update", key.name, key.document_id, b'{"doc":{"followed":true}}') for key in keys]
+        )
+        await self._threads.settle(held)
+
+    async def _take_place(self, stored: StoredRun, seconds: float) -> StoredRun | None:
+        """Make the document of a run that begins. Gives the run as it waited, if it did; its document stays.
+
+        Raises:
+            ConflictError: the run was begun already.
+        """
+        run = stored.run
+        key = run_key(run.owner, run.run_id)
+        source, parts = documents_of(key, run_record.encode(stored), members_of(stored, followed=False), new_token())
+        await self._sources.write_new(parts, seconds=seconds)
+        done = await self._sources.write_one(write("create", key, source), seconds=seconds)
+        while done.place is None:
+            found = await self._sources.read_one(key)
+            if found is None:
+                done = await self._sources.write_one(write("create", key, source), seconds=seconds)
+                continue
+            there = run_record.decode(found)
+            if there.log == stored.log:
+                break  # the answer was lost
+            if there.stands and there.waits:
+                return there
+            if await self._has_begun(there):
+                raise ConflictError(f"run {run.run_id!r} exists already; use another id")
+            done = await self._sources.write_one(write("index", key, source, found.place), seconds=seconds)
+        return None
+
+    async def _has_begun(self, stored: StoredRun) -> bool:
+        record = await self._threads.record((stored.run.owner, stored.run.thread_id))
+        return as_committed(stored, record) is not None
+
+    def _page(self, record: ThreadRecord, page: Sequence[str]) -> list[Item]:
+        """Creates the page of the record's oldest runs."""
+        about = record.about
+        key = page_key(record.key, record.pages - 1)
+        members = {"thread": thread_id_of(about.owner, about.thread_id)}
+        source, parts = documents_of(key, dump_json([*page]), {**members}, new_token())
+        return [*parts, write("create", key, source)]
+
+    async def _note_known(self, stored: StoredRun) -> None:
+        """Add the run to those with its client id."""
+        run = stored.run
+        key = known_key(run.owner, run.client_id)
+        while True:
+            found = await self._sources.read_one(key)
+            ids: list[str] = [] if found is None else load_json(found.record)
+            if run.run_id in ids:
+                return
+            members = {"thread": thread_id_of(run.owner, run.thread_id)}
+            source, _ = documents_of(key, dump_json([*ids, run.run_id]), {**members}, new_token())
+            place = None if found is None else found.place
+            done = await self._sources.write_one(write("create" if place is None else "index", key, source, place))
+            if done.place is not None:
+                return
+
+    # --- the queue
+
+    async def queue(self, run: RunRecord, messages: Sequence[Message]) -> None:
+        """As RunStore.queue_run."""
+        await self._threads.in_line((run.owner, run.thread_id), lambda: self._queue(run, messages))
+
+    async def _queue(self, run: RunRecord, messages: Sequence[Message]) -> None:
+        key = run_key(run.owner, run.run_id)
+        moved = MovedRun(run, waiting_messages=joined_messages(messages))
+        stored = StoredRun(moved, self._order.next(), new_token(), stands=True)
+        place = None
+        if (found := await self._sources.read_one(key)) is not None:
+            there = run_record.decode(found)
+            if there.stands or await self._has_begun(there):
+                if run.status is RunStatus.QUEUED or not there.waits:
+                    raise ConflictError(f"run {run.run_id!r} exists already; use another id")
+                moved = replace(there.moved, run=run)
+                stored = replace(there, moved=moved)
+            place = found.place
+        source, parts = documents_of(key, run_record.encode(stored), members_of(stored, followed=False), new_token())
+        await self._sources.write_new(parts)
+        done = await self._sources.write_one(write("create" if place is None else "index", key, source, place))
+        if done.place is None:
+            again = await self._sources.read_one(key)
+            if again is None or run_record.decode(again) != stored:
+                raise ConflictError(f"run {run.run_id!r} exists already; use another id")
+
+    # --- end
+
+    async def end(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        log: OpenLog | None,
+        *,
+        keep: int,
+        first: int,
+        records: EventRecords,
+        erase: frozenset[str],
+    ) -> None:
+        """As RunStore.end_run. `log`: the run's log if it was begun here."""
+        key = (thread.owner, thread.thread_id)
+        if log is None:
+            log = await self._reopened(run)
+        else:
+            await self._logs.at_rest(log)
+        if records.count and first != log.next:
+            raise StoreError(f"the log of run {run.run_id!r} ends with event {log.next - 1}, not before event {first}")
+        held = await self._threads.known(key)
+        before = None if held is None else held.record
+        if log.stored.life and (before is None or before.key != log.stored.life):
+            raise NotFoundError(f"there is no run {run.run_id!r}")
+        change = await self._writes.written(before, thread, keep, None)
+        record, items = change.record, [*change.items]
+        chunks, size, last = len(log.firsts), log.size, log.next - 1
+        if records.count:
+            items += chunk_items(log.stored.log, log.thread, chunks, first, records)
+            chunks, size, last = chunks + 1, size + len(records.lines), last + records.count
+        ended = replace(
+            log.stored,
+            moved=MovedRun(run),
+            life=record.key,
+            stands=True,
+            chunks=chunks,
+            last=last,
+            size=size,
+            erase=tuple(sorted(erase)),
+        )
+        record, page = with_run(with_fresh(record, ended), run.run_id)
+        if page:
+            items += self._page(record, page)
+        now = await self._threads.commit(key, held, Change(record, items, change.after), seconds=LONG_SECONDS)
+        if erase:
+            await self._logs.erase(ended, log.thread, erase)
+        self._threads.in_line(key, lambda: self._threads.settle(now))
+
+    async def _reopened(self, run: RunRecord) -> OpenLog:
+        """The log of a run that was not begun here, or that waited."""
+        stored = await self.find_one(run.owner, run.run_id)
+        if stored is None:
+            raise NotFoundError(f"there is no run {run.run_id!r}")
+        thread = thread_id_of(run.owner, run.thread_id)
+        if stored.waits:
+            return OpenLog(stored, thread, is_begun=True)
+        if stored.run.status.ended:
+            raise ConflictError(f"run {run.run_id!r} has ended")
+        return await self._logs.reopened(stored, thread)
+
+    async def reopened(self, owner: str, run_id: str) -> OpenLog:
+        """The log of a run that was not begun here, for more events.
+
+        Raises:
+            NotFoundError: there is no such run.
+            ConflictError: it has ended.
+        """
+        stored = await self.find_one(owner, run_id)
+        if stored is None:
+            raise NotFoundError(f"there is no run {run_id!r}")
+        return await self._reopened(stored.run)
+
+    # --- deletion
+
+    async def delete(self, owner: str, run_id: str) -> bool:
+        """As RunStore.delete_run."""
+        stored = await self.find_one(owner, run_id)
+        if stored is None:
+            return False
+        if not stored.run.status.ended:
+            raise ConflictError(f"run {run_id!r} has not ended")
+
+        async def work() -> bool:
+            key = run_key(owner, run_id)
+            held = await self._threads.find((owner, stored.run.thread_id))
+            if held is not None:
+                await self._threads.settle(held)
+            done = await self._sources.write_one(Item("delete", key.name, key.document_id))
+            return done.place is not None and done.status != 404
+
+        deleted = await self._threads.in_line((owner, stored.run.thread_id), work)
+        if deleted:
+            await self.remove_log(stored)
+        return deleted
+
+    async def without_log(self, stored: StoredRun) -> bool:
+        """Delete the log of a run that ended; the run stays. False: it had none, or is gone."""
+        if not stored.run.status.ended or not stored.moved.has_log:
+            return False
+        key = (stored.run.owner, stored.run.thread_id)
+
+        async def work() -> bool:
+            held = await self._threads.find(key)
+            if held is not None and held.record is not None:
+                await self._threads.settle(held)
+                now = replace(stored, moved=replace(stored.moved, has_log=False))
+                await self._sources.bulks.write(self._threads.run_update(held.record, now))
+            return True
+
+        await self._threads.in_line(key, work)
+        await self.remove_log(stored)
+        return True
+
+    async def remove_log(self, stored: StoredRun) -> None:
+        """Delete the chunks of a log that ended."""
+        await self._sources.delete_found((EVENTS,), {"term": {"log": stored.log}})
+
+
+def as_committed(stored: StoredRun, record: ThreadRecord | None) -> StoredRun | None:
+    """A run as of its thread's last commit; None: it never began, or went with its thread."""
+    if record is None:
+        return None if stored.life else stored
+    if stored.life and stored.life != record.key:
+        return None
+    fresh = fresh_of(record, stored.run.run_id)
+    if fresh is not None:
+        return fresh
+    return stored if stored.stands or stored.run.run_id in record.runs else None
+
+
+def page_key(life: str, number: int) -> Key:
+    """The document of a page of a thread's oldest runs."""
+    return Key(MESSAGES, f"{life}.runs.{number}")

@@ -1,0 +1,477 @@
+"""The store in an OpenSearch cluster: keeps each promise of `gateway.store.Store` with documents.
+
+Below: everything in this package. One conditional write of a thread's document commits what many documents hold (see
+threads). Reads by ids see the last write; lists are searches, which see this process's own writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from gateway.clock import Kept, SystemClock
+from gateway.commit_window import WindowSeconds
+from gateway.errors import ConflictError, NotFoundError, StoreError
+from gateway.events import OpenInterrupt
+from gateway.history.versions import Rewrite
+from gateway.messages import JsonObject, Message
+from gateway.model_state import ModelState, decode_states
+from gateway.opensearch import thread_record
+from gateway.opensearch.address import Address
+from gateway.opensearch.bulks import Bulks
+from gateway.opensearch.cluster import Cluster
+from gateway.opensearch.ids import Order
+from gateway.opensearch.indices import APPROVALS, EVENTS, MESSAGES, RUNS, THREADS, check_version, make_indices
+from gateway.opensearch.lists import Lists
+from gateway.opensearch.logs import Logs, OpenLog, fail
+from gateway.opensearch.run_record import StoredRun, thread_id_of
+from gateway.opensearch.runs import Runs, page_key
+from gateway.opensearch.sources import Sources
+from gateway.opensearch.state import State, due_items
+from gateway.opensearch.thread_record import ThreadRecord, positions
+from gateway.opensearch.thread_writes import ThreadWrites
+from gateway.opensearch.threads import Change, Held, ThreadKey, Threads
+from gateway.records import NO_EVENTS, EventRecords, load_json
+from gateway.store import (
+    Approval,
+    DueDeletion,
+    Fork,
+    NumberedEvent,
+    Page,
+    RunFilter,
+    RunRecord,
+    RunsAndThread,
+    StoreEnvironment,
+    Thread,
+    ThreadChange,
+    ThreadSummary,
+    ThreadVersion,
+    Vacuumed,
+    VersionContent,
+)
+from gateway.store.cursors import place_cursor, read_place
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+WINDOW: Final = WindowSeconds(0.050, 0.500)
+
+_LARGEST = 2**62
+_SLICE = 100
+_OF_A_THREAD = (MESSAGES, RUNS, EVENTS, APPROVALS)
+_ALONE = StoreEnvironment(SystemClock(), Path())
+
+
+class OpenSearchStore:
+    """Threads, runs and logs in the indices of one prefix. It belongs to the event loop that opened it."""
+
+    def __init__(self, address: Address, environment: StoreEnvironment = _ALONE) -> None:
+        self._cluster = Cluster(address)
+        self._bulks = Bulks(self._cluster)
+        self._sources = Sources(self._cluster, self._bulks)
+        self._order = Order()
+        self._threads = Threads(self._sources, self._order)
+        self._writes = ThreadWrites(self._threads, self._order)
+        self._logs = Logs(self._sources)
+        self._runs = Runs(self._sources, self._threads, self._writes, self._logs, self._order)
+        self._lists = Lists(self._sources, self._threads, self._runs)
+        self._state = State(self._sources)
+
+    async def open(self) -> None:
+        await check_version(self._cluster)
+        await make_indices(self._cluster)
+        for name in (*_OF_A_THREAD, THREADS):
+            self._cluster.wrote(name)  # whatever the last process wrote is to be found
+        await self._finish_deletions()
+
+    async def close(self) -> None:
+        await self._threads.close()
+        await self._bulks.close()
+        self._runs.open.clear()
+        await self._cluster.close()
+
+    async def check(self) -> None:
+        await self._cluster.request("GET", "/", seconds=1.0)
+
+    async def vacuum(self) -> Vacuumed:
+        raise StoreError("an OpenSearch cluster frees the space of deleted data by itself, when it merges segments")
+
+    def stop_waiting(self) -> None:
+        """Nothing waits for other programs."""
+
+    @property
+    def commit_window(self) -> WindowSeconds:
+        return WINDOW
+
+    # --- threads
+
+    async def load_thread(self, owner: str, thread_id: str) -> Thread | None:
+        record = await self._threads.record((owner, thread_id))
+        return None if record is None else await self._threads.whole(record)
+
+    async def list_threads(self, owner: str, *, limit: int, cursor: str | None, skip: int = 0) -> Page[ThreadSummary]:
+        return await self._lists.threads(owner, max(limit, 1), cursor, skip)
+
+    async def load_summary(self, owner: str, thread_id: str) -> ThreadSummary | None:
+        record = await self._threads.record((owner, thread_id))
+        return None if record is None else record.summary
+
+    async def list_messages(
+        self,
+        owner: str,
+        thread_id: str,
+        *,
+        limit: int,
+        cursor: str | None,
+        version: int | None = None,
+        max_bytes: int | None = None,
+    ) -> Page[Message]:
+        start = 0 if cursor is None else read_place(b"m", cursor)
+        limit = min(max(limit, 1), _LARGEST)
+        record = await self._threads.record((owner, thread_id))
+        content = None if record is None else record.versions.get(record.about.version if version is None else version)
+        if record is None or content is None:
+            return Page((), None)
+        places = positions(content, start, limit + 1, hidden=version is not None)
+        found: list[Message] = []
+        size = 0
+        while len(found) < min(limit, len(places)) and (max_bytes is None or size < max_bytes):
+            for kept in await self._threads.messages(record, places[len(found) : min(len(found) + _SLICE, limit)]):
+                found.append(kept.message)
+                size += kept.size
+                if max_bytes is not None and size >= max_bytes:
+                    break
+        more = len(places) > len(found)
+        return Page(tuple(found), place_cursor(b"m", start + len(found)) if more else None)
+
+    async def message_times(self, owner: str, thread_id: str) -> list[float | None]:
+        record = await self._threads.record((owner, thread_id))
+        if record is None:
+            return []
+        return [each.at for each in await self._threads.messages(record, positions(record.current))]
+
+    async def find_message(self, owner: str, message_id: str, *, limit: int) -> list[str]:
+        return await self._lists.with_message(owner, message_id, limit)
+
+    async def list_interrupts(self, owner: str, thread_id: str) -> tuple[OpenInterrupt, ...] | None:
+        record = await self._threads.record((owner, thread_id))
+        return None if record is None else record.interrupts
+
+    async def create_thread(self, thread: Thread, metadata: JsonObject) -> None:
+        async def work(held: Held | None, record: ThreadRecord | None) -> Change:
+            if record is not None:
+                raise ConflictError(f"thread {thread.thread_id!r} exists already", code="thread_exists")
+            change = await self._writes.written(None, thread, 0, None)
+            return replace(change, record=thread_record.updated(change.record, ThreadChange(metadata=metadata)))
+
+        await self._write((thread.owner, thread.thread_id), work)
+
+    async def write_thread(self, thread: Thread, *, keep: int, rewrite: Rewrite | None = None) -> None:
+        async def work(held: Held | None, record: ThreadRecord | None) -> Change:
+            if record is None:
+                raise NotFoundError(f"there is no thread {thread.thread_id!r}", code="thread_not_found")
+            return await self._writes.written(record, thread, keep, rewrite)
+
+        await self._write((thread.owner, thread.thread_id), work)
+
+    async def update_thread(self, owner: str, thread_id: str, change: ThreadChange) -> bool:
+        return await self._change((owner, thread_id), lambda record: thread_record.updated(record, change))
+
+    async def delete_thread(self, owner: str, thread_id: str, due: Sequence[DueDeletion] = ()) -> bool:
+        thread = thread_id_of(owner, thread_id)
+        gone = NotFoundError(f"thread {thread_id!r} was deleted", code="thread_not_found")
+        for key, log in list(self._runs.open.items()):
+            if log.thread == thread:
+                del self._runs.open[key]
+                self._logs.lose(log, gone)
+        key = (owner, thread_id)
+        return await self._threads.in_line(key, lambda: self._delete(key, due))
+
+    async def _delete(self, key: ThreadKey, due: Sequence[DueDeletion]) -> bool:
+        held = await self._threads.find(key)
+        if held is None or held.record is None:
+            return False
+        held = await self._threads.delete(key, held, due)
+        await self._finish(key, held, due)
+        return True
+
+    async def _finish(self, key: ThreadKey, held: Held, due: Sequence[DueDeletion]) -> None:
+        """Delete what belonged to a deleted thread, then its document."""
+        await self._bulks.write(due_items(due))
+        await self._sources.delete_found(_OF_A_THREAD, {"term": {"thread": thread_id_of(*key)}})
+        await self._threads.forget(key, held)
+
+    async def _finish_deletions(self) -> None:
+        """Finish the deletions that an earlier process began."""
+        for found in await self._lists.every(THREADS, {"term": {"deleted": True}}):
+            data = load_json(found.record)
+            if (named := data.get("key")) is None:
+                continue
+            key: ThreadKey = (named[0], named[1])
+            held = self._threads.took(key, found)
+            if held is not None and held.record is None:
+                await self._finish(key, held, self._threads.due_of(found))
+
+    async def load_version(self, owner: str, thread_id: str, version: int) -> VersionContent | None:
+        record = await self._threads.record((owner, thread_id))
+        if record is None or version not in record.versions:
+            return None
+        kept = await self._threads.messages(record, positions(record.versions[version], hidden=True))
+        thread = record.thread(version, [each.message for each in kept])
+        return VersionContent(thread, tuple([each.at for each in kept]))
+
+    async def list_versions(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[ThreadVersion]:
+        after = 0 if cursor is None else read_place(b"v", cursor)
+        limit = min(max(limit, 1), _LARGEST)
+        record = await self._threads.record((owner, thread_id))
+        found = [] if record is None else [each for each in record.listed_versions() if each.number > after]
+        more = len(found) > limit
+        return Page(tuple(found[:limit]), place_cursor(b"v", found[limit - 1].number) if more else None)
+
+    async def select_version(self, owner: str, thread_id: str, version: int) -> bool:
+        return await self._change((owner, thread_id), lambda record: thread_record.with_version(record, version))
+
+    async def delete_version(self, owner: str, thread_id: str, version: int, due: Sequence[DueDeletion] = ()) -> bool:
+        async def work(held: Held | None, record: ThreadRecord | None) -> Change | None:
+            without = None if record is None else thread_record.without_version(record, version)
+            if record is None or without is None:
+                return None
+            change = await self._writes.without_unused(record, Change(without))
+            return replace(change, after=[*due_items(due), *change.after])
+
+        return await self._write((owner, thread_id), work)
+
+    async def version_states(self, owner: str, thread_id: str) -> Mapping[int, Mapping[str, ModelState]]:
+        record = await self._threads.record((owner, thread_id))
+        versions = {} if record is None else record.versions
+        return {
+            number: decode_states(each.model_states)
+            for number, each in sorted(versions.items())
+            if each.model_states is not None
+        }
+
+    async def fork_thread(self, owner: str, thread_id: str, fork: Thread) -> bool:
+        async def work(held: Held | None, record: ThreadRecord | None) -> Change | None:
+            forked, items = await self._writes.forked(thread_id, None, fork, 0, held)
+            return None if forked is None else Change(forked, items)
+
+        return await self._write((fork.owner, fork.thread_id), work)
+
+    async def expired_threads(self, *, by: float, limit: int) -> list[tuple[str, str]]:
+        return await self._lists.expired(by, limit)
+
+    async def idle_visitor_threads(self, *, before: float, limit: int) -> list[tuple[str, str]]:
+        return await self._lists.idle_visitors(before, limit)
+
+    async def stored_bytes(self, site: str) -> int:
+        return await self._lists.summed(site)
+
+    async def list_approvals(self, *, now: float, limit: int, cursor: str | None) -> Page[Approval]:
+        return await self._lists.approvals(now, max(limit, 1), cursor)
+
+    async def find_approval(self, approval_id: str) -> tuple[str, str] | None:
+        return await self._lists.approval(approval_id)
+
+    async def due_deletions(self) -> list[DueDeletion]:
+        return await self._state.due_deletions()
+
+    async def update_deletion(self, deletion: DueDeletion) -> None:
+        await self._state.update_deletion(deletion)
+
+    async def keep_secret(self, name: str, fresh: bytes) -> bytes:
+        return await self._state.keep_secret(name, fresh)
+
+    # --- runs
+
+    async def begin_run(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        *,
+        keep: int,
+        rewrite: Rewrite | None = None,
+        records: EventRecords = NO_EVENTS,
+        fork: Fork | None = None,
+        patient: bool = False,
+    ) -> None:
+        await asyncio.shield(
+            self._runs.begin(run, thread, keep=keep, rewrite=rewrite, records=records, fork=fork, patient=patient)
+        )
+
+    async def queue_run(self, run: RunRecord, messages: Sequence[Message] = ()) -> None:
+        await asyncio.shield(self._runs.queue(run, messages))
+
+    def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
+        log = self._runs.open.get((owner, run_id))
+        if log is not None:
+            return self._logs.append(log, first, records)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._threads.in_background(self._append_later(owner, run_id, first, records, future))
+        return future
+
+    async def _append_later(
+        self, owner: str, run_id: str, first: int, records: EventRecords, future: asyncio.Future[None]
+    ) -> None:
+        """Append to the log of a run that was not begun here."""
+        try:
+            log = await self._runs.reopened(owner, run_id)
+            log = self._runs.open.setdefault((owner, run_id), log)
+            await self._logs.append(log, first, records)
+        except Exception as error:
+            fail(future, error)
+        else:
+            if not future.done():
+                future.set_result(None)
+
+    def end_run(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        *,
+        keep: int,
+        first: int,
+        records: EventRecords,
+        erase: frozenset[str] = frozenset(),
+    ) -> Kept[Any]:
+        kept: Kept[None] = Kept(loop=asyncio.get_running_loop())
+        log = self._runs.open.pop((run.owner, run.run_id), None)
+
+        async def work() -> None:
+            await self._runs.end(run, thread, log, keep=keep, first=first, records=records, erase=erase)
+
+        task = self._threads.in_line((thread.owner, thread.thread_id), work)
+        task.add_done_callback(lambda done: _pass_on(done, kept))
+        return kept
+
+    async def load_run(self, owner: str, run_id: str) -> RunRecord | None:
+        found = await self._runs.find_one(owner, run_id)
+        return None if found is None else found.run
+
+    async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
+        return [each.run for each in await self._runs.known_as(owner, client_id)]
+
+    async def list_runs(self, owner: str, thread_id: str, *, limit: int, cursor: str | None) -> Page[RunRecord]:
+        before = _LARGEST if cursor is None else read_place(b"r", cursor)
+        limit = min(max(limit, 1), _LARGEST)
+        record = await self._threads.record((owner, thread_id))
+        found: list[StoredRun] = []
+        ids = [] if record is None else [*record.runs]
+        page = 0 if record is None else record.pages
+        while record is not None and len(found) <= limit:
+            while ids and len(found) <= limit:
+                ids, newest = ids[:-_SLICE], ids[-_SLICE:]
+                runs = await self._runs.find([(owner, run_id) for run_id in newest])
+                found += [each for each in reversed(runs.values()) if each.order < before]
+            if not page:
+                break
+            page -= 1
+            older = await self._sources.read_one(page_key(record.key, page))
+            ids = [] if older is None else load_json(older.record)
+        more = len(found) > limit
+        items = tuple([each.run for each in found[:limit]])
+        return Page(items, place_cursor(b"r", found[limit - 1].order) if more else None)
+
+    async def find_runs(
+        self, owner: str, wanted: RunFilter, *, limit: int, cursor: str | None, total: int | None = None
+    ) -> tuple[Page[RunRecord], int]:
+        return await self._lists.runs(owner, wanted, max(limit, 1), cursor, total)
+
+    async def delete_run(self, owner: str, run_id: str) -> bool:
+        return await self._runs.delete(owner, run_id)
+
+    async def load_start(self, owner: str, client_id: str, thread_id: str | None = None) -> RunsAndThread:
+        return await self._runs.load_start(owner, client_id, thread_id)
+
+    async def read_events(self, owner: str, run_id: str, *, after: int, limit: int) -> list[NumberedEvent]:
+        stored, log = await self._log(owner, run_id)
+        if stored is None or not stored.moved.has_log:
+            return []
+        return await self._logs.read(stored, log, after=min(max(after, 0), _LARGEST), limit=max(limit, 1))
+
+    async def _log(self, owner: str, run_id: str) -> tuple[StoredRun | None, OpenLog | None]:
+        log = self._runs.open.get((owner, run_id))
+        stored = await self._runs.find_one(owner, run_id)
+        return stored, None if stored is None or stored.run.status.ended else log
+
+    async def read_logs(
+        self, owner: str, run_ids: Sequence[str], *, limit: int, max_bytes: int
+    ) -> Mapping[str, list[NumberedEvent]]:
+        wanted: list[tuple[StoredRun, OpenLog | None]] = []
+        found = await self._runs.find([(owner, run_id) for run_id in run_ids])
+        for (_, run_id), stored in found.items():
+            log = None if stored.run.status.ended else self._runs.open.get((owner, run_id))
+            last = await self._last(stored, log) if stored.moved.has_log else 0
+            if 0 < last < max(limit, 1):
+                wanted.append((stored, log))
+        return await self._logs.read_whole(wanted, max_bytes)
+
+    async def last_sequence(self, owner: str, run_id: str) -> int:
+        stored, log = await self._log(owner, run_id)
+        return 0 if stored is None or not stored.moved.has_log else await self._last(stored, log)
+
+    async def _last(self, stored: StoredRun, log: OpenLog | None) -> int:
+        if stored.run.status.ended:
+            return stored.last
+        if log is not None and not log.under_way and not log.waiting:
+            return log.next - 1
+        chunks = await self._logs.all_chunks(stored)
+        return chunks[-1].last if chunks else 0
+
+    async def unfinished_runs(self) -> list[RunRecord]:
+        return await self._lists.unfinished()
+
+    async def waiting_runs(self) -> list[tuple[RunRecord, tuple[Message, ...]]]:
+        return await self._lists.waiting()
+
+    async def remove_logs(self, *, finished_before: float) -> int:
+        removed = 0
+        ended: JsonObject = {"range": {"finished_at": {"lt": finished_before}}}
+        old: JsonObject = {"bool": {"filter": [{"term": {"has_log": True}}, ended]}}
+        while runs := await self._lists.some_runs(old, _SLICE):
+            for stored in runs:
+                removed += await self._runs.without_log(stored)
+        return removed
+
+    # --- ways to a thread
+
+    async def _write(
+        self,
+        key: ThreadKey,
+        prepare: Callable[[Held | None, ThreadRecord | None], Coroutine[Any, Any, Change | None]],
+    ) -> bool:
+        """Write a thread outside a run. False: there is nothing to write."""
+
+        async def work() -> bool:
+            held = await self._threads.known(key)
+            change = await prepare(held, None if held is None else held.record)
+            if change is None:
+                return False
+            await self._threads.commit(key, held, change)
+            return True
+
+        return await asyncio.shield(self._threads.in_line(key, work))
+
+    async def _change(self, key: ThreadKey, work: Callable[[ThreadRecord], ThreadRecord | None]) -> bool:
+        """Change a thread's record, and what follows from it. False: there is no such thread, or nothing to change."""
+
+        async def prepare(held: Held | None, record: ThreadRecord | None) -> Change | None:
+            changed = None if record is None else work(record)
+            return None if changed is None else self._writes.with_approvals(record, Change(changed))
+
+        return await self._write(key, prepare)
+
+
+def _pass_on(done: asyncio.Task[None], kept: Kept[None]) -> None:
+    if done.cancelled():
+        kept.set_exception(StoreError("the store was closed"))
+    elif (error := done.exception()) is not None:
+        kept.set_exception(error)
+    else:
+        kept.set_result(None)
+    if not kept.cancelled():
+        kept.exception()  # marks it as seen: nobody may be waiting

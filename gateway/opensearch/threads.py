@@ -1,0 +1,421 @@
+"""Threads in the cluster: reads them, and commits each write with one conditional write of the thread's document.
+
+Below: thread_record, sources. Above: runs, the store. A write has three steps. First it creates documents that nobody
+reads yet: messages, a run, the log's last chunk. Then it commits: it replaces the thread's document, which names them,
+if that is still as it was. Then it brings the documents by which threads and runs are found up to date; if the process
+ends before that, the next write of the thread does it.
+
+The writes of a thread are done one after another, in the order of the calls, in tasks of this module's own: a caller
+that is cancelled stops nothing. If it is unknown whether a commit was done, the write fails, and the thread's document
+is written as it was before: as soon as the cluster can be reached, and before anything else happens to the thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from gateway.errors import ConflictError, StoreError
+from gateway.lru import LruCache
+from gateway.messages import JsonObject, Message
+from gateway.opensearch import run_record, thread_record
+from gateway.opensearch.bulks import Item, Place
+from gateway.opensearch.cluster import USUAL_SECONDS
+from gateway.opensearch.ids import Order, digest, new_token
+from gateway.opensearch.indices import MESSAGES, THREADS
+from gateway.opensearch.run_record import StoredRun, members_of, run_key, thread_id_of
+from gateway.opensearch.sources import Found, Key, Sources, documents_of, part_deletions, write
+from gateway.opensearch.thread_record import ThreadRecord, positions
+from gateway.owners import is_visitors, site_of
+from gateway.records import decode_message, dump_json, encode_message, load_json
+from gateway.store import DueDeletion, Thread
+from gateway.store.piece_json import from_json, to_json
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+ThreadKey: TypeAlias = tuple[str, str]
+
+LIMIT_BYTES: Final = 64 * 1024 * 1024
+_MOST_HELD = 10_000
+# A new thread's id is looked up just before its first run begins.
+_MOST_ABSENT = 1_000
+# The Python objects of a decoded message, besides its text.
+_MESSAGE_BYTES = 1000
+_FIRST_AGAIN_SECONDS = 0.2
+_LAST_AGAIN_SECONDS = 5.0
+
+
+class KeptMessage(NamedTuple):
+    """A stored message, when it came, and how many bytes it takes."""
+
+    message: Message
+    at: float | None
+    size: int
+
+
+@dataclass(slots=True)
+class Held:
+    """A thread's document as it was last read or written. `record` is None for a thread that was deleted, whose
+    document is still there. `is_settled`: the documents of its `fresh` runs are written.
+    """
+
+    record: ThreadRecord | None
+    place: Place | None
+    token: str
+    is_settled: bool = False
+    document: Found | None = None
+
+
+@dataclass(slots=True)
+class Change:
+    """A write of a thread. `items` are created before the commit, `after` are written after it."""
+
+    record: ThreadRecord
+    items: list[Item] = field(default_factory=list)
+    after: list[Item] = field(default_factory=list)
+
+
+def thread_key(owner: str, thread_id: str) -> Key:
+    return Key(THREADS, thread_id_of(owner, thread_id))
+
+
+def message_key(life: str, position: int) -> Key:
+    return Key(MESSAGES, f"{life}.{position}")
+
+
+class Threads:
+    """The threads of a store, of which up to `cache_bytes` of messages stay in memory."""
+
+    def __init__(self, sources: Sources, order: Order, cache_bytes: int = LIMIT_BYTES) -> None:
+        self._sources = sources
+        self._order = order
+        self._held: LruCache[ThreadKey, Held] = LruCache(_MOST_HELD)
+        self._absent: LruCache[ThreadKey, bool] = LruCache(_MOST_ABSENT)
+        self._messages: LruCache[tuple[str, int], KeptMessage] = LruCache(cache_bytes)
+        self._lines: dict[ThreadKey, asyncio.Task[Any]] = {}
+        self._unsure: dict[ThreadKey, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    # --- one after another
+
+    def in_line(self, key: ThreadKey, work: Callable[[], Awaitable[Result]]) -> asyncio.Task[Result]:
+        """Do `work` after everything that was asked of this thread before; its failures are its caller's alone."""
+        last = self._lines.get(key)
+
+        async def in_turn() -> Result:
+            if last is not None and not last.done():
+                await asyncio.wait([last])
+            return await work()
+
+        task = self.in_background(in_turn())
+        self._lines[key] = task
+        task.add_done_callback(lambda done: self._leave(key, done))
+        return task
+
+    def _leave(self, key: ThreadKey, task: asyncio.Task[Any]) -> None:
+        if self._lines.get(key) is task:
+            del self._lines[key]
+
+    def in_background(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Work that goes on if its caller is cancelled."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # marks it as seen: the caller may be gone
+
+    async def settled(self) -> None:
+        """Wait for the writes that have begun, so that lists have what they wrote."""
+        waiting = [task for task in self._lines.values() if not task.done()]
+        if waiting:
+            await asyncio.wait(waiting, timeout=USUAL_SECONDS)
+
+    async def close(self) -> None:
+        """Wait for all writes."""
+        for task in self._unsure.values():
+            task.cancel()
+        while waiting := [task for task in self._tasks if not task.done()]:
+            await asyncio.wait(waiting)
+
+    # --- reads
+
+    async def find(self, key: ThreadKey) -> Held | None:
+        """The thread's document, read now; None: there is none."""
+        await self._made_sure(key)
+        found = await self._sources.read_one(thread_key(*key))
+        return self.took(key, found)
+
+    async def known(self, key: ThreadKey) -> Held | None:
+        """The thread's document as it was when this process last read or wrote it, for a write that is refused if it
+        has changed.
+        """
+        await self._made_sure(key)
+        return self._held.get(key) or (None if key in self._absent else await self.find(key))
+
+    def took(self, key: ThreadKey, found: Found | None) -> Held | None:
+        """Take over a thread's document that was just read."""
+        if found is None:
+            self._held.drop(key)
+            self._absent.keep(key, True)
+            return None
+        self._absent.drop(key)
+        held = self._held.get(key)
+        # a read may have begun before the last write
+        if held is None or held.place is None or held.place < found.place:
+            record = None if found.source.get("deleted") else thread_record.decode(found.record)
+            held = Held(record, found.place, found.token, document=found)
+            self._held.keep(key, held)
+        return held
+
+    def decoded(self, found: Found) -> ThreadRecord | None:
+        """The record of a thread's document that a search found; None: the thread was deleted."""
+        if found.source.get("deleted"):
+            return None
+        record = thread_record.decode(found.record)
+        held = self.took((record.about.owner, record.about.thread_id), found)
+        return None if held is None else held.record
+
+    async def record(self, key: ThreadKey) -> ThreadRecord | None:
+        """The thread's record, read now."""
+        held = await self.find(key)
+        return None if held is None else held.record
+
+    async def whole(self, record: ThreadRecord) -> Thread:
+        """The thread with the messages of its current version."""
+        kept = await self.messages(record, positions(record.current))
+        return record.thread(record.about.version, [each.message for each in kept])
+
+    async def messages(self, record: ThreadRecord, places: Sequence[int]) -> list[KeptMessage]:
+        """The thread's messages at these positions."""
+        found = {place: kept for place in places if (kept := self._messages.get((record.key, place))) is not None}
+        missing = [place for place in places if place not in found]
+        if missing:
+            sources = await self._sources.read([message_key(record.key, place) for place in missing])
+            for place, source in zip(missing, sources, strict=True):
+                if source is None:
+                    raise StoreError("a message is missing in the OpenSearch cluster")
+                found[place] = self._keep(record.key, place, source)
+        return [found[place] for place in places]
+
+    def _keep(self, life: str, place: int, source: Found) -> KeptMessage:
+        message = decode_message(source.record)
+        return self._remember(life, place, KeptMessage(message, source.source.get("at"), len(source.record)))
+
+    def _remember(self, life: str, place: int, kept: KeptMessage) -> KeptMessage:
+        self._messages.keep((life, place), kept, kept.size + _MESSAGE_BYTES)
+        return kept
+
+    # --- writes
+
+    def new_life(self) -> tuple[str, int]:
+        """The key and the order of a new thread."""
+        return new_token(), self._order.next()
+
+    async def commit(
+        self, key: ThreadKey, held: Held | None, change: Change, *, seconds: float = USUAL_SECONDS
+    ) -> Held:
+        """Do a write. `held` is the document that `change` begins with.
+
+        Raises:
+            StoreError: it was not done.
+            ConflictError: somebody else has written the thread meanwhile.
+        """
+        record = change.record
+        if held is not None and record.fresh and held.record is not None:
+            record = await self._settled_record(held, record)
+        await self._sources.write_new(change.items, seconds=seconds)
+        token = new_token()
+        source, parts = documents_of(thread_key(*key), thread_record.encode(record), self._members(record), token)
+        await self._sources.write_new(parts, seconds=seconds)
+        place = await self._replace(key, held, source, token, seconds)
+        now = Held(record, place, token)
+        self._keep_held(key, now)
+        after = change.after
+        if held is not None and held.document is not None:
+            after = [*after, *part_deletions(thread_key(*key), held.document)]
+        if parts:
+            now.document = Found({"token": token, "parts": len(parts)}, place, b"")
+        if after:
+            await self._sources.bulks.write(after, seconds=seconds)
+        return now
+
+    def _keep_held(self, key: ThreadKey, held: Held) -> None:
+        self._held.keep(key, held)
+        self._absent.drop(key)
+
+    async def _settled_record(self, held: Held, record: ThreadRecord) -> ThreadRecord:
+        """The record without the runs whose own documents are up to date. Those that a killed process left are brought
+        up to date.
+        """
+        assert held.record is not None, "the caller checks that"
+        old = [each for each in record.fresh if each in held.record.fresh]
+        if not held.is_settled:
+            await self._sources.bulks.write([item for each in old for item in self.run_update(held.record, each)])
+        return replace(record, fresh=tuple([each for each in record.fresh if each not in old]))
+
+    async def settle(self, held: Held) -> None:
+        """Bring the documents of the runs up to date that a commit changed."""
+        if held.record is None or held.is_settled:
+            return
+        if held.record.fresh:
+            record = held.record
+            await self._sources.bulks.write([item for each in record.fresh for item in self.run_update(record, each)])
+        held.is_settled = True
+
+    def run_update(self, record: ThreadRecord, run: StoredRun) -> list[Item]:
+        """Writes a committed run into its document, which may be deleted by now."""
+        key = run_key(run.run.owner, run.run.run_id)
+        followed = bool(record.runs) and record.runs[-1] != run.run.run_id and run.run.run_id in record.runs
+        stands = replace(run, stands=True, erase=())
+        return run_document_update(key, stands, followed=followed)
+
+    async def _replace(self, key: ThreadKey, held: Held | None, source: bytes, token: str, seconds: float) -> Place:
+        place = None if held is None else held.place
+        item = write("create" if place is None else "index", thread_key(*key), source, place)
+        try:
+            done = await self._sources.write_one(item, seconds=seconds)
+            if done.place is not None:
+                return done.place
+            found = await self._sources.read_one(thread_key(*key))
+        except StoreError:
+            self._make_sure(key, held, token)
+            raise
+        if found is not None and found.token == token:
+            return found.place
+        self._held.drop(key)
+        self._absent.drop(key)
+        thread_id = key[1]
+        raise ConflictError(f"thread {thread_id!r} was changed by another gateway; try again", code="thread_taken")
+
+    def _members(self, record: ThreadRecord) -> JsonObject:
+        """By which members a thread is found."""
+        about = record.about
+        members: JsonObject = {
+            "owner": digest(about.owner),
+            "listed": about.listed,
+            "visitor": is_visitors(about.owner),
+            "created_at": about.created_at,
+            "updated_at": about.updated_at,
+            "order": record.order,
+        }
+        if about.expires_at is not None:
+            members |= {"expires_at": about.expires_at, "lives_until": record.expires_at}
+        if (site := site_of(about.owner)) is not None:
+            members |= {"site": digest(site), "bytes": record.kept_bytes}
+        return members
+
+    def new_messages(
+        self,
+        record: ThreadRecord,
+        first: int,
+        messages: Sequence[Message],
+        times: Sequence[float | None],
+    ) -> tuple[list[Item], int]:
+        """Creates these messages from position `first` on; and their bytes."""
+        items: list[Item] = []
+        size = 0
+        about = record.about
+        for position, (message, at) in enumerate(zip(messages, times, strict=True), first):
+            data = encode_message(message)
+            size += len(data)
+            members: JsonObject = {
+                "thread": thread_id_of(about.owner, about.thread_id),
+                "owner": digest(about.owner),
+                "message": digest(message.id),
+                "position": position,
+                "at": at,
+            }
+            key = message_key(record.key, position)
+            source, parts = documents_of(key, data, members, new_token())
+            items += [*parts, write("create", key, source)]
+            self._remember(record.key, position, KeptMessage(message, at, len(data)))
+        return items, size
+
+    def forget_messages(self, life: str, places: Iterable[int]) -> None:
+        for place in places:
+            self._messages.drop((life, place))
+
+    async def delete(self, key: ThreadKey, held: Held, due: Sequence[DueDeletion]) -> Held:
+        """Commit the thread's deletion: its document stays until everything else is gone. `due` as in
+        ThreadStore.delete_thread.
+        """
+        token = new_token()
+        record = dump_json({"key": [*key], "due": [to_json(each) for each in due]})
+        source, parts = documents_of(thread_key(*key), record, {"deleted": True, "order": self._order.next()}, token)
+        await self._sources.write_new(parts)
+        place = await self._replace(key, held, source, token, USUAL_SECONDS)
+        if held.record is not None:
+            self.forget_messages(held.record.key, range(held.record.next_position))
+        now = Held(None, place, token, document=Found({"token": token, "parts": len(parts)}, place, b""))
+        self._keep_held(key, now)
+        return now
+
+    def due_of(self, found: Found) -> list[DueDeletion]:
+        """The deletions that are due because of a deleted thread."""
+        return [from_json(DueDeletion, each) for each in load_json(found.record).get("due", ())]
+
+    async def forget(self, key: ThreadKey, held: Held) -> None:
+        """Delete the document of a deleted thread."""
+        where = thread_key(*key)
+        parts = [] if held.document is None else part_deletions(where, held.document)
+        await self._sources.bulks.write([Item("delete", where.name, where.document_id, None, held.place), *parts])
+        self._held.drop(key)
+
+    # --- commits of which nobody knows whether they were done
+
+    def _make_sure(self, key: ThreadKey, held: Held | None, token: str) -> None:
+        self._held.drop(key)
+        self._absent.drop(key)
+        task = asyncio.ensure_future(self._undo(key, held, token))
+        self._unsure[key] = task
+        task.add_done_callback(lambda _: self._unsure.pop(key, None))
+
+    async def _made_sure(self, key: ThreadKey) -> None:
+        if (task := self._unsure.get(key)) is not None:
+            await asyncio.wait([task], timeout=USUAL_SECONDS)
+            if not task.done():
+                raise StoreError("the OpenSearch cluster does not answer; the thread's last write is being undone")
+
+    async def _undo(self, key: ThreadKey, held: Held | None, token: str) -> None:
+        """Write the thread's document as it was, so that the lost write can no longer be done."""
+        wait = _FIRST_AGAIN_SECONDS
+        while True:
+            try:
+                await self._write_back(key, held, token)
+            except StoreError:
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _LAST_AGAIN_SECONDS)
+            else:
+                return
+
+    async def _write_back(self, key: ThreadKey, held: Held | None, token: str) -> None:
+        where = thread_key(*key)
+        found = await self._sources.read_one(where)
+        if found is not None and found.token != token and (held is None or found.place != held.place):
+            return  # somebody else has written it: the lost write is refused
+        place = None if found is None else found.place
+        if held is None or held.record is None:
+            # a deleted document would let the lost write create the thread
+            source, parts = documents_of(where, b"{}", {"deleted": True}, new_token())
+        else:
+            source, parts = documents_of(
+                where, thread_record.encode(held.record), self._members(held.record), new_token()
+            )
+        await self._sources.write_new(parts)
+        done = await self._sources.write_one(write("create" if place is None else "index", where, source, place))
+        if done.place is None:
+            raise StoreError("the thread was written meanwhile; look again")
+
+
+def run_document_update(key: Key, run: StoredRun, *, followed: bool) -> list[Item]:
+    """Replaces a run's document, if there is one."""
+    source, parts = documents_of(key, run_record.encode(run), members_of(run, followed=followed), new_token())
+    return [*parts, Item("update", key.name, key.document_id, b'{"doc":' + source + b"}")]
