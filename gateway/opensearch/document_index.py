@@ -1,6 +1,6 @@
 """The index of documents: reads and writes of single documents, many at once, and searches as they are sent.
 
-Below: document_records, bulks, cluster. Above: documents, document_search, document_transfer. Reads by id see each
+Below: document_records, sources. Above: documents, document_search, document_transfer. Reads by id see each
 write at once; searches see what this process has written. All kinds share the index, and each has fields of its own.
 """
 
@@ -16,11 +16,22 @@ import orjson
 from gateway.documents.document import DocumentKind
 from gateway.errors import StoreError
 from gateway.messages import JsonObject
-from gateway.opensearch.bulks import MOST_BYTES, Bulks, Done, Item
-from gateway.opensearch.cluster import USUAL_SECONDS, Cluster, error_of, failure, is_busy
+from gateway.opensearch.bulks import MOST_BYTES, Done, Item
+from gateway.opensearch.cluster import USUAL_SECONDS, failure, is_busy
 from gateway.opensearch.document_fields import Layout
-from gateway.opensearch.document_records import INDEX, META, NewDocument, Stored, decoded, digest, encoded, keys_of
-from gateway.opensearch.indices import DOCUMENTS, STATE
+from gateway.opensearch.document_records import (
+    INDEX_SETTINGS,
+    MAPPING,
+    META,
+    NewDocument,
+    Stored,
+    decoded,
+    encoded,
+    keys_of,
+)
+from gateway.opensearch.ids import digest
+from gateway.opensearch.indices import DOCUMENTS, STATE, make_index
+from gateway.opensearch.sources import Sources
 from gateway.query_dsl.clauses import QueryError
 
 _BASE = "document-base"
@@ -34,21 +45,16 @@ _TOO_MANY_CLAUSES = ("too_many_clauses", "too_many_nested_clauses", "maxClauseCo
 class DocumentIndex:
     """`base`: versions that the index gives are larger."""
 
-    def __init__(self, cluster: Cluster, bulks: Bulks) -> None:
-        self.cluster = cluster
-        self.bulks = bulks
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self.cluster = sources.cluster
         self.base = 0
         self._layouts: dict[int, Layout] = {}
         self._prepared: set[str] = set()
 
     async def open(self) -> None:
         """Make the index if there is none, and read how versions are counted."""
-        answer = await self.cluster.request("PUT", self._path(""), INDEX, allowed=(400,), seconds=30)
-        error = answer.body.get("error")
-        if answer.status == 400 and not (
-            isinstance(error, dict) and error.get("type") == "resource_already_exists_exception"
-        ):
-            raise error_of(answer)
+        await make_index(self.cluster, DOCUMENTS, INDEX_SETTINGS, MAPPING)
         found = await self.cluster.request("GET", f"/{self.cluster.index(STATE)}/_doc/{_BASE}", allowed=(404,))
         source: Any = found.body.get("_source") or {}
         self.base = int(source.get("base", 0))
@@ -56,7 +62,7 @@ class DocumentIndex:
     async def set_base(self, version: int) -> None:
         """Have all documents that come get a larger version."""
         state = {"kind": _BASE, "base": version}
-        await self.bulks.write([Item("index", STATE, _BASE, orjson.dumps(state))])
+        await self.sources.bulks.write([Item("index", STATE, _BASE, orjson.dumps(state))])
         self.base = version
 
     def layout(self, kind: DocumentKind) -> Layout:
@@ -72,7 +78,7 @@ class DocumentIndex:
             return
         await self.cluster.request("PUT", self._path("/_mapping"), layout.mapping(), seconds=30)
         kept = {"kind_name": layout.kind.name, "properties": layout.properties.decode()}
-        await self.bulks.write([Item("index", DOCUMENTS, f"properties-{layout.digest}", orjson.dumps(kept))])
+        await self.sources.bulks.write([Item("index", DOCUMENTS, f"properties-{layout.digest}", orjson.dumps(kept))])
         self._prepared.add(layout.digest)
 
     async def properties(self, layout_digest: str) -> bytes:
@@ -115,7 +121,7 @@ class DocumentIndex:
 
     async def write(self, items: Sequence[Item]) -> list[Done]:
         """Write, and give the results in their order, conflicts included."""
-        return await self.bulks.write(items)
+        return await self.sources.bulks.write(items)
 
     # --- searches -------------------------------------------------------------------------------------------------
 
@@ -174,12 +180,6 @@ class DocumentIndex:
         query: Any = {"bool": {"filter": list(filters)}}
         (answer,) = await self.search(counting(query))
         return total_of(answer)
-
-    async def keys(self, filters: Sequence[JsonObject]) -> list[str]:
-        """The keys of some documents that pass the filters."""
-        query: Any = {"bool": {"filter": list(filters)}}
-        (answer,) = await self.search({"query": query, "size": _ONE_PAGE, "_source": False})
-        return [hit["_id"] for hit in answer["hits"]["hits"]]
 
     async def index_again(self, layout: Layout, filters: Sequence[JsonObject]) -> None:
         """Index the documents of a kind that pass the filters again, if its fields have changed. Each keeps its
