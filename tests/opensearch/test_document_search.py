@@ -7,11 +7,16 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
 import pytest
 import pytest_asyncio
 
 from gateway.documents.document import DocumentKind, DocumentStore
+from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject
+from gateway.opensearch.documents import OpenSearchDocuments
+from gateway.records import dump_json
+from gateway.store.transfer import MovedDocument, MovedIndex
 from tests.movable_clock import MovableClock
 from tests.opensearch.documents_in_cluster import DocumentsInCluster
 from tests.opensearch.same_answers import answered, difference
@@ -85,10 +90,6 @@ class Both(NamedTuple):
     embedded: DocumentStore
     cluster: DocumentStore
 
-    async def put(self, document_id: str, body: JsonObject, owner: str = OWNER, *, public: bool = False) -> None:
-        for documents in self:
-            await within(documents.put(BOOK, document_id, owner, body, public=public))
-
     async def differ(self, body: JsonObject, owner: str = OWNER) -> str:
         one = await within(answered(self.embedded, BOOK, body, owner))
         return difference(one, await within(answered(self.cluster, BOOK, body, owner)))
@@ -106,11 +107,26 @@ async def both(opensearch_url: str) -> AsyncGenerator[Both]:
 
 @pytest_asyncio.fixture
 async def books(both: Both) -> Both:
-    chance = random.Random(7)
-    for number in range(60):
-        owner = OTHER if number % 3 == 2 else OWNER
-        await both.put(f"b{number}", made_book(chance), owner, public=number % 5 == 0)
+    await kept(both, random.Random(7), 60)
     return both
+
+
+async def kept(both: Both, chance: random.Random, count: int) -> None:
+    """Store books of two owners, some of them public. The cluster gets them as from an import: that is quicker."""
+    documents: dict[MovedIndex, list[MovedDocument]] = {}
+    for number in range(count):
+        owner, public, body = OTHER if number % 3 == 2 else OWNER, number % 5 == 0, made_book(chance)
+        version = await within(both.embedded.put(BOOK, f"b{number}", owner, body, public=public))
+        index = MovedIndex("book", orjson.dumps(dict(BOOK.properties)), "" if public else owner, public)
+        document = MovedDocument(f"b{number}", owner, version, dump_json(body), 1.0, 2.0)
+        documents.setdefault(index, []).append(document)
+    pieces: list[MovedIndex | MovedDocument] = []
+    for index, those in documents.items():
+        pieces.append(index)
+        pieces.extend(those)
+    assert isinstance(both.cluster, OpenSearchDocuments)
+    last = max(document.version for those in documents.values() for document in those)
+    await within(both.cluster.take_in(pieces, last))
 
 
 def matched(field: str, **options: Any) -> JsonObject:
@@ -520,3 +536,75 @@ async def test_an_aggregation_is_refused_as_the_embedded_index_refuses_it(books:
     other = await within(answered(books.cluster, BOOK, {"aggs": {"x": aggregation}}, OWNER))
     assert one["refused"][0] == other["refused"][0] == "invalid_search"
     assert one == other
+
+
+# --- walks
+
+
+def made_query(chance: random.Random, depth: int = 0) -> JsonObject:
+    """A query of the ones above, or a combination of such queries."""
+    if depth == 3 or chance.random() < 0.4:
+        query: JsonObject = chance.choice(QUERIES[chance.choice(list(QUERIES))])
+        return query
+
+    def some(most: int) -> list[Any]:
+        return [made_query(chance, depth + 1) for _ in range(chance.randint(0, most))]
+
+    if chance.random() < 0.2:
+        return {"dis_max": {"queries": some(3), "tie_breaker": chance.choice([0, 0.5]), "boost": chance.choice([1, 2])}}
+    if chance.random() < 0.1:
+        return {"constant_score": {"filter": made_query(chance, depth + 1), "boost": 2}}
+    parts: dict[str, Any] = {"must": some(2), "should": some(3), "filter": some(1), "must_not": some(1)}
+    if chance.random() < 0.3:
+        parts["minimum_should_match"] = chance.choice([0, 1, 2, "50%"])
+    return {"bool": parts}
+
+
+def made_search(chance: random.Random) -> JsonObject:
+    body: JsonObject = {"query": made_query(chance), "size": chance.choice([0, 3, 100])}
+    if chance.random() < 0.3:
+        body["sort"] = chance.choice(SORTS)
+    if chance.random() < 0.3:
+        group = AGGREGATIONS[chance.choice(list(AGGREGATIONS))]
+        names = chance.sample(list(group), 2)
+        body["aggs"] = {name: group[name] for name in names}
+    if chance.random() < 0.1:
+        body["min_score"] = 0.5
+    return body
+
+
+async def walk(both: Both, seed: int, steps: int) -> None:
+    """Changes documents and searches."""
+    chance = random.Random(seed)
+    await kept(both, chance, 20)
+    for step in range(steps):
+        owner, number = chance.choice([OWNER, OTHER]), chance.randint(0, 30)
+        if chance.random() < 0.15:
+            body, public = made_book(chance), chance.random() < 0.3
+            done = [await outcome(each.put(BOOK, f"b{number}", owner, body, public=public)) for each in both]
+            assert done[0] == done[1] or isinstance(done[0], int), step
+        elif chance.random() < 0.1:
+            done = [await outcome(each.delete(BOOK, f"b{number}", owner)) for each in both]
+            assert done[0] == done[1], step
+        else:
+            search = made_search(chance)
+            if "min_score" not in search or "refused" in await answered(both.embedded, BOOK, search, owner):
+                assert await both.differ(search, owner) == "", (step, search)
+
+
+async def outcome(work: Any) -> Any:
+    try:
+        return await within(work)
+    except InvalidRequestError as error:
+        return error.code
+
+
+async def test_a_walk_finds_what_it_finds_in_the_embedded_index(both: Both) -> None:
+    await walk(both, 1, 150)
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(2, 12))
+async def test_many_walks_find_what_they_find_in_the_embedded_index(both: Both, seed: int) -> None:
+    await walk(both, seed, 300)
