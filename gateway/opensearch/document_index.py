@@ -17,8 +17,8 @@ from gateway.documents.document import DocumentKind
 from gateway.errors import StoreError
 from gateway.messages import JsonObject
 from gateway.opensearch.bulks import MOST_BYTES, Done, Item
-from gateway.opensearch.cluster import USUAL_SECONDS, failure, is_busy
-from gateway.opensearch.document_fields import Layout
+from gateway.opensearch.cluster import USUAL_SECONDS, error_of, failure, is_busy
+from gateway.opensearch.document_fields import SEARCHED, Layout
 from gateway.opensearch.document_records import (
     INDEX_SETTINGS,
     MAPPING,
@@ -30,11 +30,12 @@ from gateway.opensearch.document_records import (
     keys_of,
 )
 from gateway.opensearch.ids import digest
-from gateway.opensearch.indices import DOCUMENTS, STATE, make_index
+from gateway.opensearch.indices import DOCUMENTS, STATE
 from gateway.opensearch.sources import Sources
 from gateway.query_dsl.clauses import QueryError
 
 _BASE = "document-base"
+_EXISTS = "resource_already_exists_exception"
 _INLINE_BYTES = 20_000  # a larger document is made ready in a thread
 _FIRST_WAIT_SECONDS = 0.05
 _ONE_PAGE: Final = 1_000
@@ -50,14 +51,27 @@ class DocumentIndex:
         self.cluster = sources.cluster
         self.base = 0
         self._layouts: dict[int, Layout] = {}
+        self._mapped: set[str] = set()
         self._prepared: set[str] = set()
 
     async def open(self) -> None:
-        """Make the index if there is none, and read how versions are counted."""
-        await make_index(self.cluster, DOCUMENTS, INDEX_SETTINGS, MAPPING)
+        """Make the index if there is none, and read which fields it has and how versions are counted."""
+        there = await self.cluster.request("GET", self._path("/_mapping"), allowed=(404,), seconds=30)
+        if there.status == 404:
+            await self._make()
+        mappings: Any = there.body.get(self.cluster.index(DOCUMENTS)) or {"mappings": MAPPING}
+        self._mapped = set(mappings["mappings"]["properties"][SEARCHED].get("properties", ()))
         found = await self.cluster.request("GET", f"/{self.cluster.index(STATE)}/_doc/{_BASE}", allowed=(404,))
         source: Any = found.body.get("_source") or {}
         self.base = int(source.get("base", 0))
+
+    async def _make(self) -> None:
+        body: JsonObject = {"settings": {"index": dict(INDEX_SETTINGS)}, "mappings": MAPPING}
+        answer = await self.cluster.request("PUT", self._path(""), body, allowed=(400,), seconds=30)
+        error = answer.body.get("error")
+        # another gateway may just have made it
+        if answer.status == 400 and not (isinstance(error, dict) and error.get("type") == _EXISTS):
+            raise error_of(answer)
 
     async def set_base(self, version: int) -> None:
         """Have all documents that come get a larger version."""
@@ -76,7 +90,8 @@ class DocumentIndex:
         """Make the fields of a kind, if they are not there."""
         if layout.digest in self._prepared:
             return
-        await self.cluster.request("PUT", self._path("/_mapping"), layout.mapping(), seconds=30)
+        if layout.container not in self._mapped:
+            await self.cluster.request("PUT", self._path("/_mapping"), layout.mapping(), seconds=30)
         kept = {"kind_name": layout.kind.name, "properties": layout.properties.decode()}
         await self.sources.bulks.write([Item("index", DOCUMENTS, f"properties-{layout.digest}", orjson.dumps(kept))])
         self._prepared.add(layout.digest)

@@ -109,15 +109,11 @@ async def check_version(cluster: Cluster) -> str:
 async def make_indices(cluster: Cluster) -> None:
     """Make the indices that are missing, and add the fields that an older gateway did not have."""
     for name, fields in MAPPINGS.items():
-        await make_index(cluster, name, SETTINGS, mapping_of(fields))
-
-
-async def make_index(cluster: Cluster, name: str, settings: Mapping[str, Any], mapping: JsonObject) -> None:
-    """Make an index, or add the fields that it does not have."""
-    body: JsonObject = {"settings": {"index": dict(settings)}, "mappings": mapping}
-    answer = await cluster.request("PUT", f"/{cluster.index(name)}", body, allowed=(400,), seconds=30)
-    if answer.status == 400:
-        error = answer.body.get("error")
-        if not isinstance(error, dict) or error.get("type") != "resource_already_exists_exception":
-            raise error_of(answer)
-        await cluster.request("PUT", f"/{cluster.index(name)}/_mapping", mapping, seconds=30)
+        index = cluster.index(name)
+        body: JsonObject = {"settings": {"index": dict(SETTINGS)}, "mappings": mapping_of(fields)}
+        answer = await cluster.request("PUT", f"/{index}", body, allowed=(400,), seconds=30)
+        if answer.status == 400:
+            error = answer.body.get("error")
+            if not isinstance(error, dict) or error.get("type") != "resource_already_exists_exception":
+                raise error_of(answer)
+            await cluster.request("PUT", f"/{index}/_mapping", mapping_of(fields), seconds=30)
