@@ -41,6 +41,7 @@ _FIRST_WAIT_SECONDS = 0.05
 _ONE_PAGE: Final = 1_000
 _TOO_MANY_BUCKETS = "too_many_buckets_exception"
 _TOO_MANY_CLAUSES = ("too_many_clauses", "too_many_nested_clauses", "maxClauseCount")
+_TOO_COMPLEX = "too_complex_to_determinize_exception"
 
 
 class DocumentIndex:
@@ -111,7 +112,7 @@ class DocumentIndex:
         with `own_ids`.
         """
         for key in keys_of(kind, document_id, owner):
-            path = self._path(f"/_doc/{key}?_source_includes={_included(body=body)}")
+            path = self._path(f"/_doc/{key}{_included(body=body)}")
             answer = await self.cluster.request("GET", path, allowed=(404,))
             if answer.status != 404:
                 found = decoded(answer.body, self.base)
@@ -122,7 +123,7 @@ class DocumentIndex:
     async def read_many(self, sizes: Mapping[str, int], *, body: bool = True) -> AsyncGenerator[tuple[str, Stored]]:
         """Those of the documents that exist, in this order. `sizes`: about how many bytes each has."""
         for keys in _batches(sizes if body else dict.fromkeys(sizes, 0)):
-            path = self._path(f"/_mget?_source_includes={_included(body=body)}")
+            path = self._path(f"/_mget{_included(body=body)}")
             answer: Any = await self.cluster.request("POST", path, {"ids": list(keys)})
             for found in answer.body["docs"]:
                 if found.get("found"):
@@ -241,7 +242,7 @@ def size_of(hit: Mapping[str, Any]) -> int:
 
 
 def _included(*, body: bool) -> str:
-    return ",".join([*META, "body", "sealed"] if body else META)
+    return "" if body else f"?_source_includes={','.join(META)}"
 
 
 def _batches(sizes: Mapping[str, int]) -> Iterable[Sequence[str]]:
@@ -276,6 +277,8 @@ def _refused(answers: Sequence[Mapping[str, Any]]) -> StoreError | None:
                 "the search looks up too many words and values at once; ask for fewer words, in fewer fields, in fewer "
                 "clauses"
             )
+        if _TOO_COMPLEX in said:
+            raise QueryError("a pattern with wildcards is too complex; write fewer wildcards and more letters")
         busy = failure(answer["status"], error)
         if not is_busy(answer["status"], error):
             raise busy

@@ -123,7 +123,7 @@ class _Search:
         sort = [self._sort_of(key) for key in asked.sort] or [{"_score": {"order": "desc"}}]
         body: Query = {
             "query": query,
-            "from": asked.start,
+            "from": asked.start if asked.size else 0,
             # the best score of all hits comes with the first one
             "size": max(asked.size, 1) if self._by_score else asked.size,
             "sort": [*sort, _by_version(self._index.base)],

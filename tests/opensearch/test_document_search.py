@@ -370,6 +370,25 @@ async def test_a_query_finds_what_it_finds_in_the_embedded_index(books: Both, cl
             assert await books.differ({"query": query, "size": 100}, owner) == "", (query, owner)
 
 
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"wildcard": {"summary": "*a*b" * 250}}, "too complex"),
+        (
+            {"multi_match": {"query": " ".join(f"w{n}" for n in range(250)), "fields": ["title", "summary"] * 3}},
+            "too many words and values at once",
+        ),
+        (matched("title", query="wolf", boost=-1), "a boost is a number from 0"),
+        ({"multi_match": {"query": "wolf", "fields": ["title^nan"]}}, "a boost is a number from 0"),
+        ({"dis_max": {"queries": [{"match_all": {}}], "tie_breaker": 2}}, "'tie_breaker' is a number from 0 to 1"),
+    ],
+)
+async def test_what_the_cluster_cannot_do_is_refused(books: Both, query: JsonObject, message: str) -> None:
+    refused = (await within(answered(books.cluster, BOOK, {"query": query}, OWNER)))["refused"]
+    assert refused[0] == "invalid_search"
+    assert message in refused[1]
+
+
 # --- pages and their order
 
 SORTS: list[Any] = [
@@ -424,6 +443,7 @@ async def test_a_page_shows_what_it_is_asked_to(books: Both) -> None:
         {"sort": [{"_id": "desc"}], "search_after": ["b3"], "size": 3},
         {"sort": ["printed"], "search_after": ["2024-01-01"], "size": 3},
         {"size": 3, "from": 9_997},
+        {"size": 0, "from": 10_000},
         {},
     ]
     for body in bodies:
