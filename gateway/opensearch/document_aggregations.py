@@ -29,7 +29,9 @@ from gateway.query_dsl.aggregations import (
 from gateway.query_dsl.clauses import QueryError, Scalar
 from gateway.query_dsl.field_mapping import Kind, plain_text
 
-_MOST_EXACT = 40_000  # the cluster counts more values than that about
+# The cluster counts more values than that about. Each bucket takes memory for so many.
+_MOST_EXACT = 40_000
+_MOST_EXACT_IN_BUCKETS = 3_000
 _STATS: Final = ("min", "max", "avg", "sum")
 # The values at one path of a flat_object, whose terms begin with the path.
 _AT_PATH = (
@@ -46,6 +48,7 @@ class AggregationWriter:
 
     queries: QueryWriter
     _buckets: int = 0
+    _depth: int = 0
 
     def write(self, aggregations: Aggregations) -> Query:
         """The aggregations for the cluster.
@@ -87,7 +90,12 @@ class AggregationWriter:
                 return self._with(aggregation.inner, {"filter": {"bool": {"must_not": [there]}}})
 
     def _with(self, inner: Aggregations, aggregation: Query) -> Query:
-        return {**aggregation, "aggs": self.write(inner)} if inner else aggregation
+        if not inner:
+            return aggregation
+        self._depth += 1
+        written = {**aggregation, "aggs": self.write(inner)}
+        self._depth -= 1
+        return written
 
     def _field(self, path: str, *, allow_text: bool = False) -> Field | None:
         field = self.queries.field(path)
@@ -115,7 +123,7 @@ class AggregationWriter:
         field = self._field(metric.field)
         missing = None if metric.missing is None else self._value(field, metric.missing)
         if metric.kind == "cardinality":
-            exact = {"precision_threshold": _MOST_EXACT}
+            exact = {"precision_threshold": _MOST_EXACT_IN_BUCKETS if self._depth else _MOST_EXACT}
             return {"cardinality": {**_terms_of(field), **exact, **_missing_term(field, missing)}}
         if metric.kind == "value_count":
             if field is not None and field.prefix:

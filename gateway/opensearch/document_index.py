@@ -202,13 +202,17 @@ class DocumentIndex:
         version; one that somebody changes meanwhile is left to them.
         """
         stale: Any = [*filters, {"bool": {"must_not": [{"term": {"indexed_as": layout.digest}}]}}]
-        while True:
+        is_done = False
+        while not is_done:
             items: list[Item] = []
+            is_done, size = True, 0
             async for key, stored in self.each(stale, ["place", "owner"], most=_ONE_PAGE):
                 data, _ = await self.encoded(layout, await asyncio.to_thread(stored.again, layout))
                 items.append(Item("index", DOCUMENTS, key, data, stored.place))
-            if not items:
-                return
+                is_done, size = False, size + len(data)
+                if size > MOST_BYTES:
+                    await self.write(items)
+                    items, size = [], 0
             await self.write(items)
 
     def _path(self, rest: str) -> str:
