@@ -76,6 +76,8 @@ test test-all: .venv/dev-stamp $(CLIENTS) $(PAGE)
 	@$(if $(ROOM),,$(USE_NODE); cd web-demo && npm test)
 	@# so that not every gateway that a test starts compiles itself, where PYTHONDONTWRITEBYTECODE is set
 	@$(BIN)/python -m compileall -q gateway
+	@# fetched and prepared once for each user, so that no test waits for it
+	@$(BIN)/python -m tests.opensearch.node
 	$(PYTEST) $(SELECTED) $(PYTEST_ARGS)
 
 # CopilotKit, assistant-ui and Microsoft's client; openai-agents, LangChain, litellm, the Vercel AI SDK, Codex and OpenAI's

@@ -1,7 +1,7 @@
-"""The command line: `agui-gateway serve | reload | vacuum | export OUT | import IN | config ... | agents ...`.
+"""The command line: `agui-gateway serve | reload | vacuum | export OUT | import IN | doctor | config ... | agents ...`.
 
-Below: settings; server.process, which only `serve` imports; server.agents_client. Results go to standard output,
-messages to standard error.
+Below: settings; server.process, which only `serve` imports; server.doctor; server.agents_client. Results go to
+standard output, messages to standard error.
 
 Exit codes: 0 success; 1 the configuration or an agent has a problem, serving failed, or the gateway refused; 2 the
 command line is wrong.
@@ -42,7 +42,7 @@ from gateway.settings import (
     load_settings,
     store_file,
 )
-from gateway.store import Store, StoreEnvironment, Vacuumed
+from gateway.store import Finding, Level, Store, StoreEnvironment, Vacuumed
 from gateway.store.export_file import read_export, written_export
 
 if TYPE_CHECKING:
@@ -119,6 +119,12 @@ def _parser() -> argparse.ArgumentParser:
     for each in (export, import_):
         _add_config(each)
         _add_store(each)
+
+    doctor = commands.add_parser("doctor", help="say what would keep a gateway from serving, and how to mend it")
+    _add_config(doctor)
+    _add_store(doctor)
+    doctor.add_argument("--json", action="store_true", help="as JSON")
+    doctor.set_defaults(command=_doctor)
 
     config = commands.add_parser("config", help="check a configuration file, or print its schema or an example")
     actions = config.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -321,6 +327,22 @@ def _import(arguments: argparse.Namespace) -> int:
     asyncio.run(import_())
     print(f"imported from {arguments.file}: {_told(counts)}")
     return 0
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from gateway.server.doctor import examine, lines, member, verdict
+
+    async def told() -> list[Finding]:
+        found = []
+        async for finding in examine(Flags(arguments.config, store=arguments.store, demo=arguments.demo)):
+            found.append(finding)
+            if not arguments.json:
+                print(*lines(finding), sep="\n", flush=True)
+        return found
+
+    found = asyncio.run(told())
+    print(json.dumps([member(finding) for finding in found], indent=2) if arguments.json else verdict(found))
+    return 1 if any(finding.level is Level.PROBLEM for finding in found) else 0
 
 
 def _told(counts: Counter[str]) -> str:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias, TypeVar
 
 from gateway.errors import LIMIT_CODE
-from gateway.frozen import quickly_made
+from gateway.frozen import draft_of, quickly_made
 from gateway.messages import ContentBlock, JsonObject, JsonValue, MediaBlock, Message, Opaque, Role, ToolCall
 
 # Who runs a tool: the gateway, or the client, whose next request brings the result.
@@ -124,7 +124,8 @@ class ModelCallAccepted:
 # --- the model's output -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@quickly_made
+@dataclass(frozen=True, slots=True)
 class Deltas:
     """The next pieces of one text, one reasoning or one call's arguments, as they came together: a TextDelta,
     ReasoningDelta or ToolCallDelta.
@@ -136,11 +137,6 @@ class Deltas:
     id: str
     texts: tuple[str, ...]
 
-    def __init__(self, id: str, texts: str | Iterable[str]) -> None:
-        """`texts`: one piece, or several."""
-        _set_id(self, id)
-        _set_texts(self, (texts,) if isinstance(texts, str) else tuple(texts))
-
     @property
     def text(self) -> str:
         """All pieces as one."""
@@ -148,10 +144,22 @@ class Deltas:
 
     def changed(self, id: str, texts: Iterable[str]) -> Self:
         """Other pieces of the same kind."""
-        return type(self)(id, texts)
+        return deltas(type(self), id, texts)
 
 
-# Set the fields of a frozen event: one is made for each network read.
+DeltasT = TypeVar("DeltasT", bound=Deltas)
+_DraftOfDeltas: Final = draft_of(Deltas)
+
+
+def deltas(kind: type[DeltasT], id: str, texts: Iterable[str]) -> DeltasT:
+    """`kind(id, texts)` in half of the time: one is made for each network read."""
+    made: DeltasT = (draft := _DraftOfDeltas())
+    draft.id, draft.texts = id, tuple(texts)
+    draft.__class__ = kind
+    return made
+
+
+# Set the fields of a frozen event.
 _set_id: Final = vars(Deltas)["id"].__set__
 _set_texts: Final = vars(Deltas)["texts"].__set__
 
@@ -523,6 +531,8 @@ def count_of(events: Iterable[Event]) -> int:
 
 def joined(events: Sequence[Event]) -> Events:
     """The events, with consecutive pieces of one text, reasoning or call in one event."""
+    if len(events) == 1:
+        return [*events]
     found: Events = []
     begun: TextDelta | ReasoningDelta | ToolCallDelta | None = None  # the last event of `found`, and all of its pieces
     texts: list[str] = []

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, cast, get_args
 import orjson
 
 from gateway import events, messages
-from gateway.events import Deltas, Event, StopReason, count_of, joined
+from gateway.events import Deltas, Event, StopReason, joined
 from gateway.frozen import quickly_made
 from gateway.messages import JsonObject, JsonValue, Message, TextBlock
 
@@ -68,10 +68,13 @@ NO_EVENTS = EventRecords(0, b"")
 
 def encode_events(events: Sequence[Event], at: float | None = None) -> EventRecords:
     """The events as lines, in order, with pieces of one text in one line; `at` as in EventRecords."""
-    lines = b"\n".join([encode_record(event) for event in joined(events)])
+    count, lines = 0, []
+    for event in joined(events):
+        count += len(event.texts) if isinstance(event, Deltas) else 1
+        lines.append(encode_record(event))
     # orjson's output keeps a buffer of 4 KB however short it is, and those of many runs wait at once: joining makes a
     # copy without that buffer.
-    return EventRecords(count_of(events), b"".join((lines, b"")), at)
+    return EventRecords(count, b"".join((b"\n".join(lines), b"")), at)
 
 
 def decode_events(lines: bytes) -> Iterator[Event]:
@@ -209,6 +212,9 @@ def _finite(value: JsonValue) -> JsonValue:
 
 def _to_json(record: object) -> JsonObject:
     name = type(record).__name__
+    if isinstance(record, Deltas):  # nearly every event
+        (id_name, texts_name), texts = record.__match_args__, record.texts
+        return {"type": name, id_name: record.id, texts_name: texts[0] if len(texts) == 1 else [*texts]}
     encoded: JsonObject = {"type": name}
     fields, values_of = _WRITTEN[name]
     # Not `strict=True`: for so few fields it doubles the loop's time.
@@ -243,10 +249,6 @@ def _maybe_from_json(data: dict[str, Any] | None) -> object | None:
     return None if data is None else _from_json(data)
 
 
-def _texts_to_json(texts: tuple[str, ...]) -> JsonValue:
-    return texts[0] if len(texts) == 1 else [*texts]
-
-
 _ONE: tuple[Encode, Decode] = (_maybe_to_json, _maybe_from_json)
 _MANY: tuple[Encode, Decode] = (_many_to_json, _many_from_json)
 _VALUES: tuple[Encode, Decode] = (list, tuple)
@@ -274,7 +276,7 @@ _BY_ANNOTATION: dict[str, tuple[Encode, Decode]] = {
 def _fields(cls: type[Any]) -> list[tuple[str, object, Encode | None, Decode | None]]:
     if issubclass(cls, Deltas):  # the parameters of its `__init__`
         id_name, texts_name = cls.__match_args__
-        return [(id_name, dataclasses.MISSING, None, None), (texts_name, dataclasses.MISSING, _texts_to_json, None)]
+        return [(id_name, dataclasses.MISSING, None, None), (texts_name, dataclasses.MISSING, None, None)]
     rows: list[tuple[str, object, Encode | None, Decode | None]] = []
     for field in dataclasses.fields(cls):
         annotation = field.type if isinstance(field.type, str) else str(cast(UnionType, field.type))

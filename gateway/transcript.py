@@ -135,7 +135,10 @@ class _Entry:
 
 
 class Transcript:
-    """Follows the events of one run, which are in order (event_order), and builds the messages they add."""
+    """Follows the events of one run, which are in order (event_order), and builds the messages they add.
+
+    `added_bytes`: how many bytes of text, reasoning and arguments the last `follow` brought.
+    """
 
     def __init__(self, call_turns: Mapping[str, str] | None = None) -> None:
         """`call_turns`: the turns of earlier runs' calls, by call id, whose results may come in this run."""
@@ -146,19 +149,24 @@ class Transcript:
         self._open_turn: str | None = None
         self._unended_turns: set[str] = set()
         self._retracted: frozenset[str] = frozenset()
+        self.added_bytes = 0
 
     def follow(self, events: Sequence[Event]) -> Sequence[Event]:
         """Follow the next events. Returns those that are not deltas, which callers may want to check."""
         rare: Events = []
+        added = 0
         for event in events:
             if isinstance(event, Deltas):
                 item = self._calls[event.id] if type(event) is ToolCallDelta else self._entries[event.id]
                 assert item.parts is not None, "it has begun"
                 item.parts += event.texts
+                text = "".join(event.texts)
+                added += len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
             else:
                 if (rule := _RULES.get(type(event))) is not None:
                     rule(self, event)
                 rare.append(event)
+        self.added_bytes = added
         return rare
 
     @property

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from tests.agui_client import find_node
 from tests.documentation import EXAMPLES, LEFT_BY_EXAMPLES, example, snippet
-from tests.page_browser import missing_part
+from tests.missing_parts import missing_part
 from tests.running_gateway import ADDRESS as LISTENING
 from tests.running_gateway import DEADLINE_SECONDS, agent, scripted
 

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.async_api import Browser, FilePayload, Locator, Page, Route, async_playwright, expect
 
 from gateway.clock import Clock
 from gateway.page import WebPage, page_is_built, read_page
+from tests.missing_parts import missing_part
 from tests.movable_clock import MovableClock
 from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, scripted
 
@@ -74,13 +74,6 @@ DEMONSTRATION = agent(
         ),
     ],
 )
-
-
-def missing_part(name: str) -> None:
-    """Skip the test for want of something; in CI, where everything is installed, fail it."""
-    if os.environ.get("CI"):
-        pytest.fail(name)
-    pytest.skip(name)
 
 
 @cache

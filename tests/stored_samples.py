@@ -18,8 +18,10 @@ from gateway.events import (
 )
 from gateway.messages import Message, TextBlock
 from gateway.records import EventRecords, encode_events
-from gateway.store import RunRecord, RunStatus, Store, StoreEnvironment, Thread, ThreadDocuments
+from gateway.store import RunRecord, RunStatus, Store, StoreEnvironment, StoreType, Thread, ThreadDocuments
+from gateway.stores.opensearch import STORE as OPENSEARCH
 from gateway.stores.sqlite import STORE as SQLITE
+from tests.opensearch.index_sets import INDEX_SETS
 from tests.pieces import rows_of_pieces
 
 Result = TypeVar("Result")
@@ -45,6 +47,11 @@ def memory_store(directory: Path) -> Store:
     return sqlite_store(directory, "sqlite://:memory:")
 
 
+def opensearch_store(directory: Path) -> Store:
+    """A store in the shared cluster, not opened; the folder stands for its indices."""
+    return OPENSEARCH.open(INDEX_SETS.store_url(directory), StoreEnvironment(SystemClock(), directory))
+
+
 class OpensIn(Protocol):
     def __call__(
         self,
@@ -56,7 +63,7 @@ class OpensIn(Protocol):
     ) -> Store: ...
 
 
-def _in_environment(url: str) -> OpensIn:
+def _in_environment(store_type: StoreType, url_of: Callable[[Path], str]) -> OpensIn:
     def opened(
         directory: Path,
         clock: Clock,
@@ -65,18 +72,23 @@ def _in_environment(url: str) -> OpensIn:
         master_keys: tuple[Secret, ...] = (),
     ) -> Store:
         environment = StoreEnvironment(clock, directory, master_keys, on_secrets, thread_documents)
-        return SQLITE.open(url, environment)
+        return store_type.open(url_of(directory), environment)
 
     return opened
 
 
 # A new kind of store is one more line: it then has to pass the whole suite.
-STORES: dict[str, Callable[[Path], Store]] = {"sqlite": sqlite_store, "sqlite-memory": memory_store}
-ENVIRONMENTS = {
-    "sqlite": _in_environment("sqlite:///gateway.db"),
-    "sqlite-memory": _in_environment("sqlite://:memory:"),
+STORES: dict[str, Callable[[Path], Store]] = {
+    "sqlite": sqlite_store,
+    "sqlite-memory": memory_store,
+    "opensearch": opensearch_store,
 }
-LASTING_STORES: dict[str, Callable[[Path], Store]] = {"sqlite": sqlite_store}
+ENVIRONMENTS = {
+    "sqlite": _in_environment(SQLITE, lambda _: "sqlite:///gateway.db"),
+    "sqlite-memory": _in_environment(SQLITE, lambda _: "sqlite://:memory:"),
+    "opensearch": _in_environment(OPENSEARCH, INDEX_SETS.store_url),
+}
+LASTING_STORES: dict[str, Callable[[Path], Store]] = {"sqlite": sqlite_store, "opensearch": opensearch_store}
 
 
 async def within(work: Awaitable[Result]) -> Result:

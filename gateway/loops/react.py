@@ -18,7 +18,6 @@ from gateway.errors import LimitError, ModelError, ModelErrorKind, limit_reached
 from gateway.events import (
     Completed,
     Custom,
-    Deltas,
     Event,
     Events,
     Incomplete,
@@ -282,11 +281,8 @@ class _Run:
         if self.summary is not None:
             batch = self.summary.headed(batch)
         rare, kinds = self._follow(batch), self._fold.kinds
-        for event in batch:
-            if isinstance(event, Deltas):
-                for text in event.texts:
-                    self._room -= len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
-        if Raw in kinds or MediaGiven in kinds:
+        self._room -= self._fold.transcript.added_bytes
+        if rare and (Raw in kinds or MediaGiven in kinds):
             self._room -= _passed_on_bytes(rare)
         if self._room < 0:
             raise self._too_large()

@@ -304,17 +304,16 @@ class ChatChunks:
         return ()
 
     def _add_words(self, event: TextDelta | ReasoningDelta) -> Sequence[bytes]:
-        frames: list[bytes] = []
         texts, message_id = event.texts, event.id
-        if message_id != self._words_id:
-            if (member := self._members.get(message_id)) is None:
-                return ()
-            self._words_id, self._head = message_id, self._heads[member]
-            self._has_refused = self._has_refused or member == "refusal"
-            self._said.add(message_id)
-            frames.append(self._piece(member, message_id, texts[0]))
-            texts = texts[1:]
-        return frames + text_frames(self._head, texts, self._tail, _written)
+        if message_id == self._words_id:
+            return text_frames(self._head, texts, self._tail, _written)
+        if (member := self._members.get(message_id)) is None:
+            return ()
+        self._words_id, self._head = message_id, self._heads[member]
+        self._has_refused = self._has_refused or member == "refusal"
+        self._said.add(message_id)
+        first = self._piece(member, message_id, texts[0])
+        return [first, *text_frames(self._head, texts[1:], self._tail, _written)]
 
     def _piece(self, member: str, message_id: str, text: str, *, alone: bool = False) -> bytes:
         of_turn = member != "reasoning_content" and self._turn_id

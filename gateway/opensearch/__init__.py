@@ -4,6 +4,8 @@ address.py     the store's URL
 cluster.py     requests to the cluster: deadlines, retries, errors, refreshes
 bulks.py       writes that share `_bulk` requests
 indices.py     the indices: names, settings, mappings
+doctor.py      looks at a cluster without changing it, for `agui-gateway doctor`
+cluster_findings.py  what a cluster's answers about itself mean for a store
 turns.py       work on each thing in the order of the calls
 documents.py   the DocumentStore: seals, stores and searches documents
 document_index.py  reads, writes and searches of the documents' index

@@ -8,6 +8,7 @@ write so that a request may be done twice.
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import random
 import re
@@ -32,6 +33,7 @@ _FIRST_WAIT_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 1.0
 _LEAST_TRY_SECONDS = 0.05
 _CONNECTIONS = 32
+_CLOSED = 499
 _BUSY = frozenset([429, 502, 503, 504])
 # Blocks of an index that has no room, or that its operator has closed to writes: waiting for seconds does not help.
 _BLOCKED = re.compile(r"/(5|7|8|12)/")
@@ -63,6 +65,7 @@ class Cluster:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._transport: AsyncTransport | None = None
+        self._is_closed = False
         self._written: set[str] = set()
         self._refreshing: dict[str, asyncio.Task[None]] = {}
 
@@ -70,7 +73,11 @@ class Cluster:
         """The whole name of an index."""
         return f"{self.address.prefix}-{name}"
 
+    def open(self) -> None:
+        self._is_closed = False
+
     async def close(self) -> None:
+        self._is_closed = True
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
@@ -97,7 +104,7 @@ class Cluster:
         wait = _FIRST_WAIT_SECONDS
         while True:
             answer, error = await self._try(method, path, body, max(until - loop.time(), _LEAST_TRY_SECONDS))
-            if answer is not None and (answer.status < 400 or answer.status in allowed):
+            if error is None and answer is not None and (answer.status < 400 or answer.status in allowed):
                 return answer
             error = error or error_of(answer)
             if isinstance(error, StoreFullError) or not (answer is None or answer.status in _BUSY):
@@ -111,6 +118,8 @@ class Cluster:
     async def _try(
         self, method: str, path: str, body: JsonValue | bytes, seconds: float
     ) -> tuple[Answer | None, StoreError | None]:
+        if self._is_closed:
+            return Answer(_CLOSED, {}), StoreError("the store is closed")
         transport = self._transport or self._connect()
         headers = {"content-type": "application/x-ndjson" if isinstance(body, bytes) else "application/json"}
         try:
@@ -139,7 +148,9 @@ class Cluster:
         if address.aws_region is not None:
             options["http_auth"] = _signer(address.aws_region)
         elif address.user:
-            options["http_auth"] = (address.user, "" if address.password is None else address.password.reveal())
+            # as a header: the client's own way is deprecated below it, and refuses what is not Latin-1
+            password = "" if address.password is None else address.password.reveal()
+            options["headers"] = {"authorization": _basic(address.user, password)}
         transport = AsyncTransport(
             [{"host": address.host, "port": address.port, "use_ssl": address.tls}],
             connection_class=AsyncHttpConnection,
@@ -206,6 +217,10 @@ def failure(status: int, error: JsonValue) -> StoreError:
 def is_busy(status: int, error: JsonValue) -> bool:
     """Whether the same request may succeed in a moment."""
     return status in _BUSY and not isinstance(failure(status, error), StoreFullError)
+
+
+def _basic(user: str, password: str) -> str:
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 def _signer(region: str) -> Any:

@@ -72,7 +72,7 @@ class OpenSearchDocuments:
         self._sealing = sealing
         self._on_secrets = on_secrets
         self._has_thread = has_thread
-        self._turns = Turns()
+        self._turns: Turns[str] = Turns()
 
     async def open(self) -> None:
         """Make the index, if there is none."""

@@ -72,6 +72,7 @@ MAPPINGS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 _OLDEST = (2, 11)
+_EXISTS = "resource_already_exists_exception"
 
 
 def mapping_of(fields: Mapping[str, Any]) -> JsonObject:
@@ -108,12 +109,20 @@ async def check_version(cluster: Cluster) -> str:
 
 async def make_indices(cluster: Cluster) -> None:
     """Make the indices that are missing, and add the fields that an older gateway did not have."""
+    there = (await cluster.request("GET", f"/{cluster.index('*')}/_mapping", seconds=30)).body
     for name, fields in MAPPINGS.items():
         index = cluster.index(name)
-        body: JsonObject = {"settings": {"index": dict(SETTINGS)}, "mappings": mapping_of(fields)}
-        answer = await cluster.request("PUT", f"/{index}", body, allowed=(400,), seconds=30)
-        if answer.status == 400:
-            error = answer.body.get("error")
-            if not isinstance(error, dict) or error.get("type") != "resource_already_exists_exception":
-                raise error_of(answer)
+        found: Any = there.get(index)
+        if found is None:
+            await _make_index(cluster, index, fields)
+        elif not fields.keys() <= found["mappings"].get("properties", {}).keys():
             await cluster.request("PUT", f"/{index}/_mapping", mapping_of(fields), seconds=30)
+
+
+async def _make_index(cluster: Cluster, index: str, fields: Mapping[str, Any]) -> None:
+    body: JsonObject = {"settings": {"index": dict(SETTINGS)}, "mappings": mapping_of(fields)}
+    answer = await cluster.request("PUT", f"/{index}", body, allowed=(400,), seconds=30)
+    error = answer.body.get("error")
+    # another gateway may just have made it
+    if answer.status == 400 and not (isinstance(error, dict) and error.get("type") == _EXISTS):
+        raise error_of(answer)

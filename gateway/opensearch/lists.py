@@ -44,21 +44,22 @@ class Lists:
     async def threads(self, owner: str, limit: int, cursor: str | None, skip: int) -> Page[ThreadSummary]:
         """As ThreadStore.list_threads."""
         after = None if cursor is None else read_time(b"t", cursor)
+        query = _all_of({"term": {"owner": digest(owner)}}, {"term": {"listed": True}})
         if skip + limit + 1 > MOST_HITS:
             if skip >= MOST_HITS:
+                await self._threads.settled()
+                if await self._count(THREADS, query) <= skip:
+                    return Page((), None)
                 raise InvalidRequestError(
                     f"only the first {MOST_HITS} threads can be skipped; go on with the cursor of a page", status=400
                 )
             limit = MOST_HITS - skip - 1
-        query = _all_of({"term": {"owner": digest(owner)}}, {"term": {"listed": True}})
         found: list[ThreadSummary] = []
         places: list[tuple[float, int]] = []
         while True:
-            wanted = min(limit + 1 - len(found), _AT_ONCE)
-            body = _sorted(query, "updated_at", after, wanted)
-            if after is None and skip:
-                body["from"] = skip
-            hits = await self._found_threads(body)
+            wanted = min(skip + limit + 1 - len(found), max(skip + 1, _AT_ONCE))
+            hits = await self._found_threads(_sorted(query, "updated_at", after, wanted), skip)
+            wanted, skip = wanted - skip, 0
             for at, record in hits:
                 after = (at[0], int(at[1]))
                 if record is not None and record.about.listed and record.about.owner == owner:
@@ -69,10 +70,10 @@ class Lists:
         more = len(found) > limit
         return Page(tuple(found[:limit]), time_cursor(b"t", *places[limit - 1]) if more else None)
 
-    async def _found_threads(self, body: JsonObject) -> list[tuple[Sequence[Any], ThreadRecord | None]]:
-        """The records of the threads that a search finds, and what they were sorted by."""
+    async def _found_threads(self, body: JsonObject, skip: int = 0) -> list[tuple[Sequence[Any], ThreadRecord | None]]:
+        """The records of the threads that a search finds after the first `skip`, and what they were sorted by."""
         await self._threads.settled()
-        hits = await self._sources.search(THREADS, {**body, "_source": False})
+        hits = (await self._sources.search(THREADS, {**body, "_source": False}))[skip:]
         documents = await self._sources.read([Key(THREADS, hit.document_id) for hit in hits])
         return [
             (hit.sort, None if document is None else self._threads.decoded(document))

@@ -145,7 +145,7 @@ class Runs:
                 self._logs.lose(log, error if isinstance(error, StoreError) else StoreError("the run did not begin"))
                 raise
 
-        await self._threads.in_line(key, work)
+        await asyncio.shield(self._threads.in_line(key, work))
 
     async def _begin(
         self,
@@ -175,10 +175,14 @@ class Runs:
             items += chunk_items(stored.log, log.thread, 0, 1, records)
         if stored.run.reused_id is not None:
             await self._note_known(stored)
-        async with asyncio.TaskGroup() as group:  # in one request
-            taken = group.create_task(self._take_place(stored, seconds))
-            group.create_task(self._sources.write_new(items, seconds=seconds))
-        if (waited := taken.result()) is not None:
+        # together, so that one request takes both
+        writing = asyncio.ensure_future(self._sources.write_new(items, seconds=seconds))
+        try:
+            waited = await self._take_place(stored, seconds)
+        finally:
+            await asyncio.wait([writing])
+        writing.result()
+        if waited is not None:
             log.stored = stored = replace(stored, order=waited.order, stands=True)
             record = with_fresh(record, stored)
         previous = record.runs[-1:]
@@ -260,7 +264,8 @@ class Runs:
 
     async def queue(self, run: RunRecord, messages: Sequence[Message]) -> None:
         """As RunStore.queue_run."""
-        await self._threads.in_line((run.owner, run.thread_id), lambda: self._queue(run, messages))
+        key = (run.owner, run.thread_id)
+        await asyncio.shield(self._threads.in_line(key, lambda: self._queue(run, messages)))
 
     async def _queue(self, run: RunRecord, messages: Sequence[Message]) -> None:
         key = run_key(run.owner, run.run_id)
@@ -374,7 +379,7 @@ class Runs:
             done = await self._sources.write_one(Item("delete", key.name, key.document_id))
             return done.place is not None and done.status != 404
 
-        deleted = await self._threads.in_line((owner, stored.run.thread_id), work)
+        deleted = await asyncio.shield(self._threads.in_line((owner, stored.run.thread_id), work))
         if deleted:
             await self.remove_log(stored)
         return deleted
@@ -393,7 +398,7 @@ class Runs:
                 await self._sources.bulks.write(self._threads.run_update(held.record, now))
             return True
 
-        await self._threads.in_line(key, work)
+        await asyncio.shield(self._threads.in_line(key, work))
         await self.remove_log(stored)
         return True
 

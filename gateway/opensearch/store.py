@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from gateway.clock import Kept, SystemClock
 from gateway.commit_window import WindowSeconds
+from gateway.documents.sealing import Sealing, parse_key
 from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.events import OpenInterrupt
 from gateway.history.versions import Rewrite
@@ -24,6 +25,8 @@ from gateway.opensearch import thread_record
 from gateway.opensearch.address import Address
 from gateway.opensearch.bulks import Bulks
 from gateway.opensearch.cluster import Cluster
+from gateway.opensearch.collected_threads import CollectedThreads
+from gateway.opensearch.documents import OpenSearchDocuments
 from gateway.opensearch.ids import Order
 from gateway.opensearch.indices import APPROVALS, EVENTS, MESSAGES, RUNS, THREADS, check_version, make_indices
 from gateway.opensearch.lists import Lists
@@ -54,6 +57,7 @@ from gateway.store import (
     VersionContent,
 )
 from gateway.store.cursors import place_cursor, read_place
+from gateway.store.transfer import Moved
 
 logger = logging.getLogger(__name__)
 
@@ -81,16 +85,32 @@ class OpenSearchStore:
         self._runs = Runs(self._sources, self._threads, self._writes, self._logs, self._order)
         self._lists = Lists(self._sources, self._threads, self._runs)
         self._state = State(self._sources)
+        self._appending: set[asyncio.Task[None]] = set()
+        self._documents = OpenSearchDocuments(
+            self._cluster,
+            self._bulks,
+            environment.clock,
+            Sealing([parse_key(key.reveal()) for key in environment.master_keys]),
+            environment.on_secrets,
+            self._has_thread,
+        )
+        self._collected = CollectedThreads(environment.thread_documents, self._documents, self._threads)
+        self._threads.follower = self._collected
 
     async def open(self) -> None:
+        self._cluster.open()
         await check_version(self._cluster)
         await make_indices(self._cluster)
+        await self._documents.open()
         for name in (*_OF_A_THREAD, THREADS):
             self._cluster.wrote(name)  # whatever the last process wrote is to be found
         await self._finish_deletions()
 
     async def close(self) -> None:
         await self._threads.close()
+        await self._documents.close()
+        while self._appending:
+            await asyncio.wait(self._appending)
         await self._bulks.close()
         self._runs.open.clear()
         await self._cluster.close()
@@ -105,8 +125,21 @@ class OpenSearchStore:
         """Nothing waits for other programs."""
 
     @property
+    def documents(self) -> OpenSearchDocuments:
+        return self._documents
+
+    async def _has_thread(self, owner: str, thread_id: str) -> bool:
+        return await self._threads.record((owner, thread_id)) is not None
+
+    @property
     def commit_window(self) -> WindowSeconds:
         return WINDOW
+
+    async def export(self, take: Callable[[Moved], None]) -> None:
+        raise StoreError("an OpenSearch store cannot be exported yet")
+
+    async def import_(self, moved: Iterable[Moved]) -> None:
+        raise StoreError("an OpenSearch store cannot import yet")
 
     # --- threads
 
@@ -190,7 +223,7 @@ class OpenSearchStore:
                 del self._runs.open[key]
                 self._logs.lose(log, gone)
         key = (owner, thread_id)
-        return await self._threads.in_line(key, lambda: self._delete(key, due))
+        return await asyncio.shield(self._threads.in_line(key, lambda: self._delete(key, due)))
 
     async def _delete(self, key: ThreadKey, due: Sequence[DueDeletion]) -> bool:
         held = await self._threads.find(key)
@@ -203,6 +236,7 @@ class OpenSearchStore:
     async def _finish(self, key: ThreadKey, held: Held, due: Sequence[DueDeletion]) -> None:
         """Delete what belonged to a deleted thread, then its document."""
         await self._bulks.write(due_items(due))
+        await self._documents.delete_of_thread(*key)
         await self._sources.delete_found(_OF_A_THREAD, {"term": {"thread": thread_id_of(*key)}})
         await self._threads.forget(key, held)
 
@@ -269,7 +303,7 @@ class OpenSearchStore:
         return await self._lists.idle_visitors(before, limit)
 
     async def stored_bytes(self, site: str) -> int:
-        return await self._lists.summed(site)
+        return await self._lists.summed(site) + await self._documents.stored_bytes(site)
 
     async def list_approvals(self, *, now: float, limit: int, cursor: str | None) -> Page[Approval]:
         return await self._lists.approvals(now, max(limit, 1), cursor)
@@ -299,19 +333,19 @@ class OpenSearchStore:
         fork: Fork | None = None,
         patient: bool = False,
     ) -> None:
-        await asyncio.shield(
-            self._runs.begin(run, thread, keep=keep, rewrite=rewrite, records=records, fork=fork, patient=patient)
-        )
+        await self._runs.begin(run, thread, keep=keep, rewrite=rewrite, records=records, fork=fork, patient=patient)
 
     async def queue_run(self, run: RunRecord, messages: Sequence[Message] = ()) -> None:
-        await asyncio.shield(self._runs.queue(run, messages))
+        await self._runs.queue(run, messages)
 
     def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
         log = self._runs.open.get((owner, run_id))
         if log is not None:
             return self._logs.append(log, first, records)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._threads.in_background(self._append_later(owner, run_id, first, records, future))
+        task = asyncio.ensure_future(self._append_later(owner, run_id, first, records, future))
+        self._appending.add(task)
+        task.add_done_callback(self._appending.discard)
         return future
 
     async def _append_later(
@@ -435,7 +469,15 @@ class OpenSearchStore:
         while runs := await self._lists.some_runs(old, _SLICE):
             for stored in runs:
                 removed += await self._runs.without_log(stored)
+        await self._catch_up()
         return removed
+
+    async def _catch_up(self) -> None:
+        """Write the documents of threads that a killed process left late."""
+        for found in await self._lists.every(THREADS, {"term": {"late": True}}):
+            record = self._threads.decoded(found)
+            if record is not None:
+                await self._change((record.about.owner, record.about.thread_id), lambda record: record)
 
     # --- ways to a thread
 

@@ -43,7 +43,8 @@ RUNS_A_PAGE: Final = 128
 class ThreadRecord:
     """`versions` by number. `runs` are the ids of the runs that began last, the newest last; earlier ones are in
     `pages` documents. `fresh` are runs as of a commit that their own documents may not have yet. `size`: how many bytes
-    the messages take. `order` grows from thread to thread.
+    the messages take. `order` grows from thread to thread. `late`: documents by which it is searched may not be as its
+    messages are now.
     """
 
     about: MovedThread
@@ -55,6 +56,7 @@ class ThreadRecord:
     pages: int = 0
     fresh: tuple[StoredRun, ...] = ()
     size: int = 0
+    late: bool = False
 
     @property
     def current(self) -> MovedVersion:
@@ -353,6 +355,8 @@ def encode(record: ThreadRecord) -> bytes:
     }
     if record.fresh:
         data["fresh"] = [run_to_json(each) for each in record.fresh]
+    if record.late:
+        data["late"] = True
     return dump_json(data)
 
 
@@ -370,4 +374,5 @@ def decode(data: bytes) -> ThreadRecord:
         found["pages"],
         tuple([run_from_json(each) for each in found.get("fresh", ())]),
         found["size"],
+        found.get("late", False),
     )

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from gateway.errors import ConflictError, StoreError
 from gateway.lru import LruCache
@@ -29,6 +29,7 @@ from gateway.opensearch.indices import MESSAGES, THREADS
 from gateway.opensearch.run_record import StoredRun, members_of, run_key, thread_id_of
 from gateway.opensearch.sources import Found, Key, Sources, documents_of, part_deletions, write
 from gateway.opensearch.thread_record import ThreadRecord, positions
+from gateway.opensearch.turns import Turns
 from gateway.owners import is_visitors, site_of
 from gateway.records import decode_message, dump_json, encode_message, load_json
 from gateway.store import DueDeletion, Thread
@@ -87,8 +88,18 @@ def message_key(life: str, position: int) -> Key:
     return Key(MESSAGES, f"{life}.{position}")
 
 
+class Follower(Protocol):
+    """Brings documents up to date by which threads are searched (see collected_threads)."""
+
+    def changes(self, before: ThreadRecord | None, record: ThreadRecord) -> bool: ...
+
+    async def follow(self, before: ThreadRecord | None, record: ThreadRecord) -> None: ...
+
+
 class Threads:
-    """The threads of a store, of which up to `cache_bytes` of messages stay in memory."""
+    """The threads of a store, of which up to `cache_bytes` of messages stay in memory. `follower` follows commits."""
+
+    follower: Follower
 
     def __init__(self, sources: Sources, order: Order, cache_bytes: int = LIMIT_BYTES) -> None:
         self._sources = sources
@@ -96,54 +107,22 @@ class Threads:
         self._held: LruCache[ThreadKey, Held] = LruCache(_MOST_HELD)
         self._absent: LruCache[ThreadKey, bool] = LruCache(_MOST_ABSENT)
         self._messages: LruCache[tuple[str, int], KeptMessage] = LruCache(cache_bytes)
-        self._lines: dict[ThreadKey, asyncio.Task[Any]] = {}
+        self._turns: Turns[ThreadKey] = Turns()
         self._unsure: dict[ThreadKey, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
 
-    # --- one after another
-
-    def in_line(self, key: ThreadKey, work: Callable[[], Awaitable[Result]]) -> asyncio.Task[Result]:
-        """Do `work` after everything that was asked of this thread before; its failures are its caller's alone."""
-        last = self._lines.get(key)
-
-        async def in_turn() -> Result:
-            if last is not None and not last.done():
-                await asyncio.wait([last])
-            return await work()
-
-        task = self.in_background(in_turn())
-        self._lines[key] = task
-        task.add_done_callback(lambda done: self._leave(key, done))
-        return task
-
-    def _leave(self, key: ThreadKey, task: asyncio.Task[Any]) -> None:
-        if self._lines.get(key) is task:
-            del self._lines[key]
-
-    def in_background(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        """Work that goes on if its caller is cancelled."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
-        return task
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # marks it as seen: the caller may be gone
+    def in_line(self, key: ThreadKey, work: Callable[[], Coroutine[Any, Any, Result]]) -> asyncio.Task[Result]:
+        """Do `work` after everything that was asked of this thread before."""
+        return self._turns.start([key], work)
 
     async def settled(self) -> None:
         """Wait for the writes that have begun, so that lists have what they wrote."""
-        waiting = [task for task in self._lines.values() if not task.done()]
-        if waiting:
-            await asyncio.wait(waiting, timeout=USUAL_SECONDS)
+        await self._turns.settled(USUAL_SECONDS)
 
     async def close(self) -> None:
         """Wait for all writes."""
         for task in self._unsure.values():
             task.cancel()
-        while waiting := [task for task in self._tasks if not task.done()]:
-            await asyncio.wait(waiting)
+        await self._turns.close()
 
     # --- reads
 
@@ -231,14 +210,35 @@ class Threads:
         record = change.record
         if held is not None and record.fresh and held.record is not None:
             record = await self._settled_record(held, record)
+        before = None if held is None else held.record
+        if self.follower.changes(before, record):
+            record = replace(record, late=True)
         await self._sources.write_new(change.items, seconds=seconds)
+        now = await self._commit(key, held, record, change.after, seconds)
+        if record.late:
+            now = await self._follow(key, before, now)
+        return now
+
+    async def _follow(self, key: ThreadKey, before: ThreadRecord | None, held: Held) -> Held:
+        """Bring the thread's documents up to date, then take the mark away that they are late."""
+        assert held.record is not None, "it was just written"
+        try:
+            # if documents were late before, nobody knows which: all are written
+            await self.follower.follow(None if before is not None and before.late else before, held.record)
+            return await self._commit(key, held, replace(held.record, late=False), (), USUAL_SECONDS)
+        except StoreError as error:  # the messages are kept; remove_logs writes the rest
+            logger.warning("documents of a thread could not be written yet", extra={"code": error.code})
+            return held
+
+    async def _commit(
+        self, key: ThreadKey, held: Held | None, record: ThreadRecord, after: Sequence[Item], seconds: float
+    ) -> Held:
         token = new_token()
         source, parts = documents_of(thread_key(*key), thread_record.encode(record), self._members(record), token)
         await self._sources.write_new(parts, seconds=seconds)
         place = await self._replace(key, held, source, token, seconds)
-        now = Held(record, place, token)
+        now = Held(record, place, token, is_settled=not record.fresh)
         self._keep_held(key, now)
-        after = change.after
         if held is not None and held.document is not None:
             after = [*after, *part_deletions(thread_key(*key), held.document)]
         if parts:
@@ -300,6 +300,7 @@ class Threads:
         about = record.about
         members: JsonObject = {
             "owner": digest(about.owner),
+            "late": record.late,
             "listed": about.listed,
             "visitor": is_visitors(about.owner),
             "created_at": about.created_at,

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Container, Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 from uuid import UUID
 
 from gateway.errors import limit_reached
@@ -34,6 +33,7 @@ from gateway.events import (
     ToolCallStarted,
     Usage,
     UsageReported,
+    deltas,
 )
 from gateway.frozen import replace
 from gateway.messages import Base64Source, JsonValue, Opaque, ToolCall, block_of_media, new_id, new_message_id
@@ -41,16 +41,10 @@ from gateway.model import ModelRequest
 from gateway.providers.sse_reader import UnreadableAnswerError
 from gateway.wire.media_bytes import decoded_size
 
-_DELTAS: Final[Mapping[str, type[TextDelta] | type[ReasoningDelta] | type[ToolCallDelta]]] = {
-    "text": TextDelta,
-    "reasoning": ReasoningDelta,
-    "tool": ToolCallDelta,
-}
-
 
 @dataclass(slots=True)
 class _Block:
-    kind: str  # text, reasoning, tool
+    kind: type[TextDelta] | type[ReasoningDelta] | type[ToolCallDelta]  # of its pieces
     id: str
     held: str = ""  # a high surrogate that waits for its other half
     opaque_kind: str = ""
@@ -68,8 +62,8 @@ class AnswerBuilder:
         self._provider = provider
         self._model_id = model_id
         self._events: Events = []
-        self._adding: _Block | None = None  # whose pieces are in no event yet
-        self._pieces: list[str] = []
+        self._adding: _Block | None = None  # the block of the last pieces
+        self._pieces: list[str] = []  # those that are in no event yet
         self._blocks: dict[Hashable, _Block] = {}
         self._request = request
         self._known_call_ids: set[str] | None = None  # collected at the first call: histories are long
@@ -88,7 +82,8 @@ class AnswerBuilder:
 
     def take(self) -> Events:
         """The events since the last take; possibly empty."""
-        self._put_pieces()
+        if self._pieces:
+            self._put_pieces()
         events, self._events = self._events, []
         return events
 
@@ -105,35 +100,41 @@ class AnswerBuilder:
         if not delta:
             return
         block = self._blocks.get(key)
-        if block is None or block.kind != "text":
+        if block is None or block.kind is not TextDelta:
             block = self._open_text(key, refusal)
         if not delta.isascii() or block.held:
             delta = _join_surrogates(block, delta)
             if not delta:
                 return
-        self._pieces_of(block).append(delta)
+        if block is not self._adding:
+            self._begin_pieces(block)
+        self._pieces.append(delta)
 
     def texts(self, key: Hashable, deltas: Sequence[str]) -> None:
         """As `text` for each of them. They come from one network read and hold no halves of surrogate pairs."""
         block = self._blocks.get(key)
-        if block is None or block.kind != "text" or block.held or "" in deltas:
+        if block is None or block.kind is not TextDelta or block.held or "" in deltas:
             for delta in deltas:
                 self.text(key, delta)
         else:
-            self._pieces_of(block).extend(deltas)
+            if block is not self._adding:
+                self._begin_pieces(block)
+            self._pieces.extend(deltas)
 
     def reasoning(self, key: Hashable, delta: str) -> None:
         """More reasoning in the block `key`."""
         if not delta:
             return
         block = self._blocks.get(key)
-        if block is None or block.kind != "reasoning":
+        if block is None or block.kind is not ReasoningDelta:
             block = self._open_reasoning(key)
         if not delta.isascii() or block.held:
             delta = _join_surrogates(block, delta)
             if not delta:
                 return
-        self._pieces_of(block).append(delta)
+        if block is not self._adding:
+            self._begin_pieces(block)
+        self._pieces.append(delta)
 
     def medium(self, key: Hashable, media_type: str, data: str, opaque: tuple[str, str] | None = None) -> None:
         """A medium in base64, whole; `opaque` is the kind and the value of what only its provider understands.
@@ -175,7 +176,7 @@ class AnswerBuilder:
         self._known_call_ids.add(call_id)
         if self._parent_id is None:
             self._parent_id = self._mint_message("msg", "the calls")
-        self._blocks[key] = _Block("tool", call_id)
+        self._blocks[key] = _Block(ToolCallDelta, call_id)
         original = provider_call_id if provider_call_id and provider_call_id != call_id else None
         self._put(ToolCallStarted(call_id, _well_formed(name), self._parent_id, self._take_index(), original))
 
@@ -188,7 +189,9 @@ class AnswerBuilder:
             fragment = _join_surrogates(block, fragment)
             if not fragment:
                 return
-        self._pieces_of(block).append(fragment)
+        if block is not self._adding:
+            self._begin_pieces(block)
+        self._pieces.append(fragment)
 
     def opaque(self, key: Hashable, kind: str, value: str) -> None:
         """An opaque part of the block `key`. A block that is not open is opened as reasoning. Pieces are joined."""
@@ -235,7 +238,7 @@ class AnswerBuilder:
 
     def retract(self, text: str) -> None:
         """Take back all text, reasoning and media of the response so far. `text` replaces the first text."""
-        for key in [key for key, block in self._blocks.items() if block.kind != "tool"]:
+        for key in [key for key, block in self._blocks.items() if block.kind is not ToolCallDelta]:
             self.close(key)
         for kind, message_id in self._said:
             instead = text if kind == "text" else ""
@@ -262,21 +265,19 @@ class AnswerBuilder:
             reason = StopReason.END_TURN
         self._put(ModelCallEnded(reason, raw_reason, response_id, continued))
 
-    def _pieces_of(self, block: _Block) -> list[str]:
-        """Where the next pieces of the block are added: those that come in one read are one event."""
-        if block is not self._adding:
-            self._put_pieces()
-            self._adding = block
-        return self._pieces
+    def _begin_pieces(self, block: _Block) -> None:
+        """The next pieces are those of this block: the ones that come in one read are one event."""
+        self._put_pieces()
+        self._adding = block
 
     def _put(self, event: Event) -> None:
         self._put_pieces()
         self._events.append(event)
 
     def _put_pieces(self) -> None:
-        if self._adding is not None:
-            self._events.append(_DELTAS[self._adding.kind](self._adding.id, self._pieces))
-            self._adding, self._pieces = None, []
+        if self._adding is not None and self._pieces:
+            self._events.append(deltas(self._adding.kind, self._adding.id, self._pieces))
+            self._pieces = []
 
     def _open_text(self, key: Hashable, refusal: bool) -> _Block:
         self.close(key)
@@ -284,14 +285,14 @@ class AnswerBuilder:
         message_id = self._mint_message("msg", key)
         if self._parent_id is None:
             self._parent_id = message_id
-        block = self._blocks[key] = _Block("text", message_id)
+        block = self._blocks[key] = _Block(TextDelta, message_id)
         self._said.append(("text", message_id))
         self._put(TextStarted(message_id, "assistant", self._take_index(), refusal))
         return block
 
     def _open_reasoning(self, key: Hashable) -> _Block:
         self.close(key)
-        block = self._blocks[key] = _Block("reasoning", self._mint_message("rsn", key))
+        block = self._blocks[key] = _Block(ReasoningDelta, self._mint_message("rsn", key))
         self._said.append(("reasoning", block.id))
         self._put(ReasoningStarted(block.id, self._take_index()))
         return block
@@ -332,18 +333,12 @@ class AnswerBuilder:
         if block.opaque_kind:
             opaque = Opaque(self._provider, self._model_id, block.opaque_kind, "".join(block.opaque_parts))
         rest = "\N{REPLACEMENT CHARACTER}" if block.held else ""
-        ending: list[Event] = []
-        if block.kind == "text":
-            if rest:
-                ending.append(TextDelta(block.id, rest))
+        ending: Events = [block.kind(block.id, rest)] if rest else []
+        if block.kind is TextDelta:
             ending.append(TextEnded(block.id, opaque))
-        elif block.kind == "reasoning":
-            if rest:
-                ending.append(ReasoningDelta(block.id, rest))
+        elif block.kind is ReasoningDelta:
             ending.append(ReasoningEnded(block.id, opaque))
         else:
-            if rest:
-                ending.append(ToolCallDelta(block.id, rest))
             ending.append(ToolCallEnded(block.id, opaque))
         return ending
 

@@ -388,7 +388,7 @@ class RunDriver:
                     live.accept(batch[:-1])
                     return last
                 live.accept(batch)
-                if live.sequence - live.kept > most_unkept or live.must_be_kept:
+                if live.backlog > most_unkept or live.must_be_kept:
                     await live.wait_kept()
         raise GatewayError("the agent stopped without an end")
 

@@ -7,5 +7,6 @@ vacuuming.py       rewrites the store while the process serves
 outcome.py         the outcome of that work, for the command that asked for it
 pid_file.py        finds the process that serves a store
 connection.py      one client's connection
+doctor.py          looks at whether a gateway could serve, for the command line
 agents_client.py   asks a running gateway for its agents, for the command line
 """

@@ -29,6 +29,7 @@ cached_threads.py  whole threads, from the cache or the file; the runs with a cl
 export_rows.py    everything as pieces for another store
 import_rows.py    the rows of such pieces
 thread_cache.py   recently used threads, decoded
+doctor.py         looks at the file without changing it, for `agui-gateway doctor`
 reserve.py        disk space kept free for deletions
 database.py       the file: lock, connections, SQLite's errors as ours
 schema.py         the tables and their versions

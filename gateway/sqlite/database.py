@@ -106,7 +106,7 @@ class Database:
             self.watch = FileWatch([] if self.path is None else [self.path, Path(f"{self.path}-wal")])
         except sqlite3.Error as error:
             self.close()
-            raise _opening_error(self.path, error) from error
+            raise opening_error(self.path, error) from error
         except BaseException:
             self.close()
             raise
@@ -203,7 +203,7 @@ def snapshot(path: Path) -> Iterator[sqlite3.Connection]:
             check_version(connection)
             yield connection
     except sqlite3.Error as error:
-        raise _opening_error(path, error) from error
+        raise opening_error(path, error) from error
 
 
 def _touch_tables(connection: sqlite3.Connection) -> None:
@@ -243,6 +243,19 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a process has the database open, as far as the operating system tells."""
+    try:
+        with open(f"{path}.lock", "rb") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # for an instant
+    except BlockingIOError:
+        return True
+    except OSError:  # it is not there, or another user's
+        return False
+    return False
+
+
 def _open_to_write(name: str, flags: int = 0) -> int:
     try:
         return os.open(name, os.O_RDWR | os.O_CLOEXEC | flags, OWNER_ONLY)
@@ -252,7 +265,8 @@ def _open_to_write(name: str, flags: int = 0) -> int:
         ) from error
 
 
-def _opening_error(path: Path | None, error: sqlite3.Error) -> ConfigurationError:
+def opening_error(path: Path | None, error: sqlite3.Error) -> ConfigurationError:
+    """The error for the operator whose store SQLite cannot open."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     name = "the store" if path is None else f"the store {str(path)!r}"
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):

@@ -15,6 +15,7 @@ import orjson
 
 from gateway.documents.checks import check_change, check_number, no_thread
 from gateway.documents.document import Document, DocumentKind
+from gateway.documents.sealing import key_ids_in
 from gateway.embedded_index.budget import Budget, SearchSteps
 from gateway.embedded_index.document_values import searched_again
 from gateway.embedded_index.documents import Index
@@ -237,6 +238,14 @@ def reindex(connection: sqlite3.Connection, kind: DocumentKind, owner: str) -> N
     """Index the documents that the owner may see again, if the kind's fields have changed."""
     for index, _, _ in _seen_indices(connection, kind, owner):
         _reindex(connection, kind, index)
+
+
+def sealed_key_ids(connection: sqlite3.Connection) -> set[str]:
+    """The ids of the keys that open the sealed members of all documents."""
+    if not has_documents(connection):
+        return set()
+    rows = connection.execute("SELECT sealed FROM documents WHERE sealed IS NOT NULL")
+    return {key_id for (sealed,) in rows for key_id in key_ids_in(load_json(sealed))}
 
 
 def any_sealed(connection: sqlite3.Connection) -> bool:

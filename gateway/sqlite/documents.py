@@ -1,6 +1,6 @@
 """The embedded store's documents: keeps each promise of `DocumentStore` with rows and commits.
 
-Below: document_rows, access, key_file. Above: store. Values are encrypted on the writer thread.
+Below: document_rows, access, key_file, private_files. Above: store. Values are encrypted on the writer thread.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from gateway.sqlite import document_rows
 from gateway.sqlite.access import StoreAccess
 from gateway.sqlite.document_rows import NewDocument, StaleIndexError
 from gateway.sqlite.key_file import key_file, make_key, read_key
+from gateway.sqlite.private_files import tighten
 
 
 class MasterKeys:
@@ -38,6 +39,12 @@ class MasterKeys:
 
     def open(self, store: Path | None) -> None:
         """Read the key file, if it exists. Blocks. `store`: the store's file, None for a store in memory."""
+        if store is not None:
+            tighten(key_file(store), ())
+        self.read(store)
+
+    def read(self, store: Path | None) -> None:
+        """As `open`, without a change to the file."""
         self.sealing = Sealing(self._given)
         self._file = None if store is None else key_file(store)
         if self._file is not None and (key := read_key(self._file)) is not None:
@@ -48,7 +55,7 @@ class MasterKeys:
         if missing := self.sealing.missing(key_ids):
             file = "" if self._file is None else f", or copy the key file of their store to {str(self._file)!r}"
             raise ConfigurationError(
-                f"documents are sealed with keys that this gateway does not have: {', '.join(missing)}. Add these keys"
+                f"documents are sealed with keys that this gateway does not have: {', '.join(missing)}; add these keys"
                 f" to 'server.master_keys'{file}"
             )
 

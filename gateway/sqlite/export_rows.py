@@ -16,8 +16,6 @@ import sqlite3
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from gateway.documents.sealing import key_ids_in
-from gateway.records import load_json
 from gateway.sqlite import document_rows, run_rows, tables
 from gateway.sqlite.collected_threads import GONE
 from gateway.sqlite.database import snapshot
@@ -88,10 +86,8 @@ def read_file(path: Path) -> Generator[Moved]:
 def _store(connection: sqlite3.Connection) -> MovedStore:
     if not has_documents(connection):
         return MovedStore()
-    rows = connection.execute("SELECT sealed FROM documents WHERE sealed IS NOT NULL")
-    key_ids = {key_id for (sealed,) in rows for key_id in key_ids_in(load_json(sealed))}
     last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'").fetchone()
-    return MovedStore(tuple(sorted(key_ids)), last[0] if last else 0)
+    return MovedStore(tuple(sorted(document_rows.sealed_key_ids(connection))), last[0] if last else 0)
 
 
 def _threads(connection: sqlite3.Connection) -> Iterator[Moved]:

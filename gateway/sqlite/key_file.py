@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gateway.documents.sealing import KEY_BYTES, parse_key
 from gateway.errors import ConfigurationError, StoreError, StoreFullError
-from gateway.sqlite.private_files import OWNER_ONLY, tighten
+from gateway.sqlite.private_files import OWNER_ONLY
 
 
 def key_file(store: Path) -> Path:
@@ -34,7 +34,6 @@ def read_key(file: Path) -> bytes | None:
         return None
     except OSError as error:
         raise ConfigurationError(f"the key file {str(file)!r} cannot be read ({error.strerror})") from error
-    tighten(file, ())
     try:
         return parse_key(text)
     except ValueError as error:

@@ -35,20 +35,29 @@ def bytes_on_disk(database: Path) -> int:
     return size
 
 
+def open_to_others(database: Path, companions: Sequence[str] = _COMPANIONS) -> list[Path]:
+    """Those of a file and its companions beside it that other users have permissions for."""
+    if os.name == "nt":  # Windows has no such permissions
+        return []
+    files = (database, *(database.with_name(database.name + end) for end in companions))
+    found: list[Path] = []
+    for file in files:
+        with suppress(OSError):  # it is not there
+            if stat.S_IMODE(file.stat().st_mode) & _OTHERS:
+                found.append(file)
+    return found
+
+
 def tighten(database: Path, companions: Sequence[str] = _COMPANIONS) -> None:
     """Remove other users' permissions from a file and its companions beside it, by default those of a database.
 
     A failure is only logged: a user who may not change a file's permissions may still use the file.
     """
-    if os.name == "nt":  # Windows has no such permissions
-        return
     tightened: list[str] = []
-    for file in (database, *(database.with_name(database.name + end) for end in companions)):
+    for file in open_to_others(database, companions):
         try:
-            mode = stat.S_IMODE(file.stat().st_mode)
-            if mode & _OTHERS:
-                file.chmod(mode & ~_OTHERS)
-                tightened.append(file.name)
+            file.chmod(stat.S_IMODE(file.stat().st_mode) & ~_OTHERS)
+            tightened.append(file.name)
         except FileNotFoundError:
             continue
         except OSError as error:

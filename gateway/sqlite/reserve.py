@@ -22,7 +22,7 @@ from gateway.sqlite.private_files import OWNER_ONLY
 # The log is checkpointed at 4 MB; a deletion may add to that.
 MOST_BYTES = 6 * 1024 * 1024
 LEAST_BYTES = 64 * 1024
-_SHARE_OF_ROOM = 8  # the reserve takes at most an eighth of the free space
+SHARE_OF_ROOM = 8  # the reserve takes at most an eighth of the free space
 _ZEROS = bytes(64 * 1024)
 
 
@@ -39,7 +39,7 @@ class Reserve:
         with suppress(OSError):
             kept = self._path.stat().st_size if self._path.exists() else 0
             room = shutil.disk_usage(self._path.parent).free + kept
-            wanted = max(min(MOST_BYTES, room // _SHARE_OF_ROOM), min(released, room))
+            wanted = max(min(MOST_BYTES, room // SHARE_OF_ROOM), min(released, room))
             while wanted > kept and wanted >= LEAST_BYTES and not self._take(wanted):
                 wanted //= 2
 

@@ -268,7 +268,7 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MI
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
-        found = _version(connection, len(migrations))
+        found = version_of(connection, len(migrations))
         if found < len(migrations):
             for migration in migrations[found:]:
                 for statement in migration:
@@ -285,14 +285,17 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MI
 
 def check_version(connection: sqlite3.Connection) -> None:
     """Raises ConfigurationError if the file needs a migration, is newer, or another program's."""
-    if _version(connection, len(MIGRATIONS)) < len(MIGRATIONS):
+    if version_of(connection) < len(MIGRATIONS):
         raise ConfigurationError(
             "the store's file was written by an older agui-gateway; serve it once with this version, or run"
             " 'agui-gateway vacuum': both bring it up to date"
         )
 
 
-def _version(connection: sqlite3.Connection, known: int) -> int:
+def version_of(connection: sqlite3.Connection, known: int = len(MIGRATIONS)) -> int:
+    """How many migrations the file has had; 0: it is empty. Raises ConfigurationError if these are more than the
+    `known` ones, or the file is another program's.
+    """
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
     empty = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None

@@ -6,6 +6,7 @@ runs.py        runs, their logs, and the approvals that they wait for
 retention.py   how long threads and logs stay, and the deletions that are due
 thread_documents.py   the documents that a store makes of messages
 pages.py       pages of lists
+examination.py what `agui-gateway doctor` finds out about a store
 cursors.py     their cursors
 spans.py       which messages each version has
 transfer.py    everything that a store keeps, in pieces, for another store
@@ -16,6 +17,7 @@ Below: events, messages, documents. Above: the stores, the runner.
 """
 
 from gateway.clock import Kept
+from gateway.store.examination import Finding, Level
 from gateway.store.pages import Item, Page
 from gateway.store.retention import LEAST_LIFE_SECONDS, PAUSED_LIFE_SECONDS, DueDeletion, RetentionStore
 from gateway.store.runs import (
@@ -48,9 +50,11 @@ __all__ = [
     "PAUSED_LIFE_SECONDS",
     "Approval",
     "DueDeletion",
+    "Finding",
     "Fork",
     "Item",
     "Kept",
+    "Level",
     "NumberedEvent",
     "Page",
     "RetentionStore",

@@ -1,14 +1,18 @@
 """The store in an OpenSearch cluster, for what one machine cannot hold.
 
-URL: `opensearch://user:password@host:9200?prefix=NAME&tls=true`, also with `ca=FILE` (the certificates that are trusted)
-and `aws_region=REGION` (requests signed with the process's AWS credentials instead of a password). Below:
+URL: `opensearch://user:password@host:9200?prefix=NAME&tls=true`, also with `ca=FILE` (the certificates that are
+trusted) and `aws_region=REGION` (requests signed with the process's AWS credentials instead of a password). Below:
 `gateway.opensearch`, its inside, which needs the extra `opensearch`.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+
 from gateway.errors import ConfigurationError
-from gateway.store import Store, StoreEnvironment, StoreType
+from gateway.opensearch.address import parse_address
+from gateway.store import Finding, Store, StoreEnvironment, StoreType
 
 
 def open_opensearch(url: str, environment: StoreEnvironment) -> Store:
@@ -17,15 +21,26 @@ def open_opensearch(url: str, environment: StoreEnvironment) -> Store:
     Raises:
         ConfigurationError: the URL is not one of an OpenSearch store, or its client is not installed.
     """
-    try:
+    with _client():
         from gateway.opensearch.store import OpenSearchStore
+    return OpenSearchStore(parse_address(url, environment.directory), environment)
+
+
+def examine_opensearch(url: str, environment: StoreEnvironment) -> AsyncGenerator[Finding]:
+    """Look at the cluster that the URL names. Raises ConfigurationError as `open_opensearch`."""
+    with _client():
+        from gateway.opensearch.doctor import examine
+    return examine(parse_address(url, environment.directory), environment)
+
+
+@contextmanager
+def _client() -> Iterator[None]:
+    try:
+        yield
     except ImportError as error:
         raise ConfigurationError(
             "an opensearch: store needs OpenSearch's client; install it with: pip install 'agui-gateway[opensearch]'"
         ) from error
-    from gateway.opensearch.address import parse_address
-
-    return OpenSearchStore(parse_address(url, environment.directory), environment)
 
 
-STORE = StoreType("opensearch", open_opensearch)
+STORE = StoreType("opensearch", open_opensearch, examine=examine_opensearch)

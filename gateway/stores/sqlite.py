@@ -7,11 +7,13 @@ inside.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from gateway.sqlite.address import parse_address
+from gateway.sqlite.doctor import examine
 from gateway.sqlite.store import SqliteStore
-from gateway.store import Store, StoreEnvironment, StoreType
+from gateway.store import Finding, Store, StoreEnvironment, StoreType
 
 
 def open_sqlite(url: str, environment: StoreEnvironment) -> Store:
@@ -29,4 +31,9 @@ def sqlite_file(url: str, environment: StoreEnvironment) -> Path | None:
     return None if path is None else path.resolve()
 
 
-STORE = StoreType("sqlite", open_sqlite, sqlite_file)
+def examine_sqlite(url: str, environment: StoreEnvironment) -> AsyncGenerator[Finding]:
+    """Look at the file that the URL names. Raises ConfigurationError as `open_sqlite`."""
+    return examine(parse_address(url, environment.directory), environment)
+
+
+STORE = StoreType("sqlite", open_sqlite, sqlite_file, examine_sqlite)

@@ -31,21 +31,27 @@ def text_frames(
     `write` writes a single text. If orjson can write the text, `write` must give the same bytes, or with `one_line`
     those that `strict_json.on_one_line` makes of them.
     """
-    if len(texts) == 1:  # as in most reads of a slow stream
-        return [b"%b%b%b" % (head, write(texts[0]), tail)]
     if len(texts) < MANY:
-        return [b"%b%b%b" % (head, write(text), tail) for text in texts]
+        frames: list[bytes] = []
+        for text in texts:
+            try:
+                piece = orjson.dumps(text)
+            except TypeError:  # half a surrogate pair
+                piece = write(text)
+            frames.append(b"".join((head, strict_json.on_one_line(piece) if one_line else piece, tail)))
+        return frames
     head, tail = head + b'"', b'"' + tail
     return [head + piece + tail for piece in inner_texts(texts, write, one_line=one_line)]
 
 
 def numbered_frames(head: bytes, texts: Sequence[str], between: bytes, first: int, tail: bytes) -> list[bytes]:
     """A frame for each text: the head, the text as JSON, `between`, the text's number from `first` on, the tail."""
-    if len(texts) == 1:
-        return [b"%b%b%b%d%b" % (head, strict_json.dump(texts[0]), between, first, tail)]
     if len(texts) < MANY:
-        write = strict_json.dump
-        return [b"%b%b%b%d%b" % (head, write(text), between, number, tail) for number, text in enumerate(texts, first)]
+        frames: list[bytes] = []
+        for text in texts:
+            frames.append(b"".join((head, strict_json.dump(text), between, b"%d" % first, tail)))
+            first += 1
+        return frames
     heads, betweens, numbers = repeat(head + b'"'), repeat(b'"' + between), numbers_from(first, len(texts))
     return [*map(b"".join, zip(heads, inner_texts(texts), betweens, numbers, repeat(tail), strict=False))]
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import pytest
 
+from tests.missing_parts import missing_part
 from tests.openai_chat_server import Script, chat_server
 from tests.openai_scene import AGENTS, PICTURE
-from tests.page_browser import missing_part
 from tests.running_gateway import agent, local_gateway, scripted
 
 HERE: Final = Path(__file__).parent

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.missing_parts import missing_part
 from tests.openai_scene import WORDS
-from tests.page_browser import missing_part
 from tests.running_gateway import local_gateway
 
 HERE: Final = Path(__file__).parent

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.page_browser import missing_part
+from tests.missing_parts import missing_part
 from tests.running_gateway import serving_process, write_configuration
 
 HERE: Final = Path(__file__).parent

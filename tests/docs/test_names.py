@@ -61,7 +61,7 @@ def test_the_rooms_that_take_entry_points_are_there() -> None:
 # --- the command line
 
 
-@pytest.mark.parametrize("command", ["serve", "config check", "config schema", "config example", "agents"])
+@pytest.mark.parametrize("command", ["serve", "doctor", "config check", "config schema", "config example", "agents"])
 def test_a_command_has_the_options_that_are_said(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = next(
         word

@@ -1,4 +1,4 @@
-"""The pages for operators: Kubernetes' manifest and commands, a scraper, the log, the message of an old version."""
+"""The pages for operators: Kubernetes' manifest and commands, a scraper, the log, doctor, an old version's message."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import yaml
 from gateway.cli import main
 from gateway.configuration.sections import ServerSection
 from gateway.errors import ConfigurationError
+from gateway.server import doctor
 from gateway.sqlite.schema import MIGRATIONS, migrate
 from tests.documentation import PAGES, ROOT, snippet
 from tests.running_gateway import agent, gateway_process, local_gateway, run_body, scripted, write_configuration
@@ -154,3 +155,16 @@ def test_an_old_version_says_what_the_page_says() -> None:
 def test_every_metric_that_is_named_is_there(page: str) -> None:
     for name in re.findall(r"`(agui_gateway_\w+)`", PAGES[page]):
         assert f"`{name}`" in PAGES["docs/reference/metrics.md"], name
+
+
+def test_doctor_says_what_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(doctor, "page_is_built", lambda: True)
+    agents = [{"id": "a", "model": {"model_provider": "demo"}}]
+    Path("gateway.yaml").write_text(json.dumps({"agents": agents, "store": "sqlite:///data/gateway.db"}), "utf-8")
+    shown = snippet("docs/deployment.md", "", "problem  folder")
+
+    assert main(["doctor", "--config", "gateway.yaml"]) == 1
+    assert capsys.readouterr().out.replace(str(tmp_path / "data"), "/var/lib/agui-gateway") == shown

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.front_end_pages import FRONT_ENDS
-from tests.page_browser import missing_part
+from tests.missing_parts import missing_part
 from tests.running_gateway import DEADLINE_SECONDS, agent, gateway_process, scripted, write_configuration
 
 PYTHON = FRONT_ENDS / ".venv/bin/python"

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 
 from tests.agui_client import find_node
+from tests.missing_parts import missing_part
 from tests.openai_scene import AGENTS
-from tests.page_browser import missing_part
 from tests.running_gateway import agent, local_gateway, scripted
 
 CLIENTS: Final = Path(__file__).parent

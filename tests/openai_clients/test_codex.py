@@ -13,8 +13,8 @@ from typing import Any, Final
 import pytest
 
 from tests.documentation import snippet
+from tests.missing_parts import missing_part
 from tests.openai_clients.conftest import CLIENT_SECONDS, CLIENTS
-from tests.page_browser import missing_part
 from tests.running_gateway import agent, local_gateway, scripted
 
 CODEX: Final = CLIENTS / "node_modules/.bin/codex"

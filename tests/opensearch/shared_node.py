@@ -21,9 +21,9 @@ from typing import IO
 
 import pytest
 
-from tests.opensearch.installation import NoNodeError
-from tests.opensearch.node import opensearch_node
-from tests.page_browser import missing_part
+from tests.missing_parts import missing_part
+from tests.opensearch.installation import NoNodeError, cache_folder
+from tests.opensearch.node import prepared, running_node
 
 _ROOT = Path(__file__).parents[2]
 _URL = "url "
@@ -90,9 +90,11 @@ async def keep(folder: Path) -> None:
     try:
         async with contextlib.AsyncExitStack() as stack:
             try:
-                said = _URL + (await stack.enter_async_context(opensearch_node(data))).url
+                ready = await prepared(cache_folder())
             except NoNodeError as error:
                 said = f"{_REASON}{error}"
+            else:
+                said = _URL + (await stack.enter_async_context(running_node(data, ready))).url
             (folder / "said").write_text(said, "utf-8")
             print(said, flush=True)
             with (folder / "users").open("w") as users:

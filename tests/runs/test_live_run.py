@@ -118,6 +118,44 @@ async def test_the_first_sign_of_an_answer_is_kept_at_once_and_nothing_else(sign
     assert scene.live.first_sign_at == scene.clock.now()
 
 
+async def test_deltas_that_come_alone_are_one_event_once_they_are_handed_over() -> None:
+    scene = Scene(window=CommitWindow(1000.0))
+    scene.live.accept([TextStarted("m")])
+    for text in "abc":
+        scene.live.accept(words(text))
+    assert scene.live.backlog == 4
+    scene.live.hand_over()
+    scene.store.keep()
+    await settle()
+    batch = await scene.first_viewer.next(0)
+    assert batch is not None
+    assert batch.events == [START, TextStarted("m"), TextDelta("m", ["a", "b", "c"])]
+    assert (scene.live.sequence, scene.live.backlog) == (5, 0)
+
+
+async def test_deltas_that_wait_are_counted_and_folded_for_whoever_asks() -> None:
+    scene = Scene(window=CommitWindow(1000.0))
+    scene.live.accept([TextStarted("m")])
+    scene.live.accept(words("a", "b"))
+    assert scene.live.sequence == 4
+    scene.live.accept(words("c"))
+    assert [message.text for message in scene.live.fold.transcript.messages] == ["abc"]
+    scene.live.accept(words("d"))
+    scene.live.give_up(FAILED)
+    assert [message.text for message in scene.live.fold.transcript.messages] == ["abcd"]
+
+
+async def test_deltas_that_wait_are_not_lost_with_a_batch_that_is_refused() -> None:
+    scene = Scene(window=CommitWindow(1000.0))
+    scene.live.accept([TextStarted("m")])
+    scene.live.accept(words("a"))
+    with pytest.raises(TypeError, match="a loop yields lists"):
+        scene.live.accept([cast(Event, "no event")])
+    scene.live.hand_over()
+    scene.store.keep()
+    assert scene.store.log[-1] == NumberedEvent(3, TextDelta("m", "a"))
+
+
 async def test_what_many_runs_say_in_one_moment_goes_to_the_store_in_one_turn_of_the_loop() -> None:
     window = CommitWindow(0.001)
     scenes = [Scene(window=window) for _ in range(3)]

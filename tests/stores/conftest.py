@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,24 @@ import pytest_asyncio
 
 from gateway.store import Store
 from tests.movable_clock import MovableClock
+from tests.opensearch.index_sets import INDEX_SETS
+from tests.opensearch.shared_node import run_folder, shared_node
 from tests.stored_samples import ENVIRONMENTS, LASTING_STORES, STORES, within
+
+
+@pytest.fixture(autouse=True)
+def node(request: pytest.FixtureRequest) -> None:
+    """Start the shared node for a test that asks for a store in a cluster."""
+    asked = getattr(request.node, "callspec", None)
+    if asked is not None and "opensearch" in asked.params.values():
+        INDEX_SETS.begin_test(request.getfixturevalue("opensearch_url"))
+
+
+@pytest.fixture(scope="session")
+def opensearch_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of the cluster that all tests of the run share."""
+    with shared_node(run_folder(tmp_path_factory)) as url:
+        yield url
 
 
 @pytest_asyncio.fixture(params=STORES, ids=str)

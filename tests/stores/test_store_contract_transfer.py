@@ -176,7 +176,7 @@ async def test_missing_keys_are_named(kind: str, tmp_path: Path, full_directory:
     assert isinstance(head, MovedStore)
     (key_id,) = head.key_ids
     async with opened(kind, tmp_path / "new", OTHER_KEY) as store:
-        with pytest.raises(ConfigurationError, match=f"not have: {key_id}. Add these keys to 'server.master_keys'"):
+        with pytest.raises(ConfigurationError, match=f"not have: {key_id}; add these keys to 'server.master_keys'"):
             await within(store.import_(read_export(path)))
         assert await is_empty(store, tmp_path)
     async with opened(kind, tmp_path / "new", OTHER_KEY, KEY) as store:
