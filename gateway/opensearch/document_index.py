@@ -17,25 +17,15 @@ from gateway.documents.document import DocumentKind
 from gateway.errors import StoreError
 from gateway.messages import JsonObject
 from gateway.opensearch.bulks import MOST_BYTES, Done, Item
-from gateway.opensearch.cluster import USUAL_SECONDS, error_of, failure, is_busy
+from gateway.opensearch.cluster import USUAL_SECONDS, failure, is_busy
 from gateway.opensearch.document_fields import SEARCHED, Layout
-from gateway.opensearch.document_records import (
-    INDEX_SETTINGS,
-    MAPPING,
-    META,
-    NewDocument,
-    Stored,
-    decoded,
-    encoded,
-    keys_of,
-)
+from gateway.opensearch.document_records import INDEX, META, NewDocument, Stored, decoded, encoded, keys_of
 from gateway.opensearch.ids import digest
-from gateway.opensearch.indices import DOCUMENTS, STATE
+from gateway.opensearch.indices import DOCUMENTS, STATE, make_index
 from gateway.opensearch.sources import Sources
 from gateway.query_dsl.clauses import QueryError
 
 _BASE = "document-base"
-_EXISTS = "resource_already_exists_exception"
 _INLINE_BYTES = 20_000  # a larger document is made ready in a thread
 _FIRST_WAIT_SECONDS = 0.05
 _ONE_PAGE: Final = 1_000
@@ -58,21 +48,15 @@ class DocumentIndex:
     async def open(self) -> None:
         """Make the index if there is none, and read which fields it has and how versions are counted."""
         there = await self.cluster.request("GET", self._path("/_mapping"), allowed=(404,), seconds=30)
+        self._mapped = set()
         if there.status == 404:
-            await self._make()
-        mappings: Any = there.body.get(self.cluster.index(DOCUMENTS)) or {"mappings": MAPPING}
-        self._mapped = set(mappings["mappings"]["properties"][SEARCHED].get("properties", ()))
-        found = await self.cluster.request("GET", f"/{self.cluster.index(STATE)}/_doc/{_BASE}", allowed=(404,))
-        source: Any = found.body.get("_source") or {}
+            await make_index(self.cluster, self.cluster.index(DOCUMENTS), INDEX)
+        else:
+            found: Any = there.body[self.cluster.index(DOCUMENTS)]
+            self._mapped |= found["mappings"]["properties"][SEARCHED].get("properties", {}).keys()
+        state = await self.cluster.request("GET", f"/{self.cluster.index(STATE)}/_doc/{_BASE}", allowed=(404,))
+        source: Any = state.body.get("_source") or {}
         self.base = int(source.get("base", 0))
-
-    async def _make(self) -> None:
-        body: JsonObject = {"settings": {"index": dict(INDEX_SETTINGS)}, "mappings": MAPPING}
-        answer = await self.cluster.request("PUT", self._path(""), body, allowed=(400,), seconds=30)
-        error = answer.body.get("error")
-        # another gateway may just have made it
-        if answer.status == 400 and not (isinstance(error, dict) and error.get("type") == _EXISTS):
-            raise error_of(answer)
 
     async def set_base(self, version: int) -> None:
         """Have all documents that come get a larger version."""

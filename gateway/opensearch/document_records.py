@@ -22,6 +22,7 @@ from gateway.opensearch.bulks import Place
 from gateway.opensearch.document_fields import ANALYSIS, SEARCHED, Layout
 from gateway.opensearch.ids import digest, new_token
 from gateway.opensearch.indices import SETTINGS, mapping_of
+from gateway.opensearch.run_record import thread_id_of
 from gateway.owners import site_of
 from gateway.query_dsl.field_mapping import SearchedObject
 from gateway.records import dump_json, load_json
@@ -42,8 +43,10 @@ _FIELDS: Final[Mapping[str, Any]] = {
     # has no values: for what is asked of fields that a kind does not have
     "nothing": {"properties": {"k": _KEYWORD, "d": {"type": "double"}, "n": {"type": "integer"}}},
 }
-INDEX_SETTINGS: Final[Mapping[str, Any]] = {**SETTINGS, **ANALYSIS}
-MAPPING: Final[JsonObject] = {**mapping_of(_FIELDS), "_source": {"excludes": [SEARCHED]}}
+INDEX: Final[JsonObject] = {
+    "settings": {"index": {**SETTINGS, **ANALYSIS}},
+    "mappings": {**mapping_of(_FIELDS), "_source": {"excludes": [SEARCHED]}},
+}
 META: Final = ["record", "version", "kind", "indexed_as"]
 """What of a stored document is needed to know everything but its body."""
 
@@ -175,7 +178,7 @@ def encoded(layout: Layout, new: NewDocument) -> tuple[bytes, str]:
         SEARCHED: layout.values(new.searched),
     }
     if new.thread_id is not None:
-        stored["thread"] = digest(new.owner, new.thread_id)
+        stored["thread"] = thread_id_of(new.owner, new.thread_id)
     if (site := site_of(new.owner)) is not None:
         stored["site"] = digest(site)
     if new.sealed is not None:

@@ -29,6 +29,7 @@ from gateway.opensearch.document_records import NewDocument, Stored, keys_of, pl
 from gateway.opensearch.document_search import search_documents
 from gateway.opensearch.ids import digest
 from gateway.opensearch.indices import DOCUMENTS
+from gateway.opensearch.run_record import thread_id_of
 from gateway.opensearch.sources import Sources
 from gateway.opensearch.turns import Turns
 from gateway.query_dsl.field_mapping import MappingError, SearchedObject
@@ -166,7 +167,7 @@ class OpenSearchDocuments:
 
     async def delete_of_thread(self, owner: str, thread_id: str) -> None:
         """Delete the documents of a thread that is deleted."""
-        await self._index.sources.delete_found([DOCUMENTS], {"term": {"thread": digest(owner, thread_id)}})
+        await self._index.sources.delete_found([DOCUMENTS], {"term": {"thread": thread_id_of(owner, thread_id)}})
 
     async def write_of_thread(self, owner: str, thread_id: str, documents: Sequence[ThreadDocument]) -> None:
         """Write and delete documents of a thread, of kinds with `own_ids`, in few requests. One that cannot be stored
