@@ -87,8 +87,7 @@ class OpenSearchStore:
         self._state = State(self._sources)
         self._appending: set[asyncio.Task[None]] = set()
         self._documents = OpenSearchDocuments(
-            self._cluster,
-            self._bulks,
+            self._sources,
             environment.clock,
             Sealing([parse_key(key.reveal()) for key in environment.master_keys]),
             environment.on_secrets,
