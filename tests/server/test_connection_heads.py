@@ -14,9 +14,9 @@ from tests.connection_scene import CHUNKED_HEAD, Stream, answer_nothing, keeping
 
 
 class Impatient(Connection):
-    """Waits no longer than a second for a head."""
+    """Waits no longer than a tenth of a second for a head."""
 
-    head_seconds = 1.0
+    head_seconds = 0.1
 
 
 # The read in which they begin may bring the end of a body.
