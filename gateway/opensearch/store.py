@@ -290,7 +290,7 @@ class OpenSearchStore:
 
     async def fork_thread(self, owner: str, thread_id: str, fork: Thread) -> bool:
         async def work(held: Held | None, record: ThreadRecord | None) -> Change | None:
-            forked, items = await self._writes.forked(thread_id, None, fork, 0, held)
+            forked, items = await self._writes.forked(owner, thread_id, None, fork, 0, held)
             return None if forked is None else Change(forked, items)
 
         return await self._write((fork.owner, fork.thread_id), work)
