@@ -73,10 +73,12 @@ _ALONE = StoreEnvironment(SystemClock(), Path())
 
 
 class OpenSearchStore:
-    """Threads, runs and logs in the indices of one prefix. It belongs to the event loop that opened it."""
+    """Threads, runs and logs in the indices of one prefix. It belongs to the event loop that opened it. `patience` as
+    of Cluster.
+    """
 
-    def __init__(self, address: Address, environment: StoreEnvironment = _ALONE) -> None:
-        self._cluster = Cluster(address)
+    def __init__(self, address: Address, environment: StoreEnvironment = _ALONE, patience: float = 1.0) -> None:
+        self._cluster = Cluster(address, patience)
         self._bulks = Bulks(self._cluster)
         self._sources = Sources(self._cluster, self._bulks)
         self._order = Order()
@@ -98,6 +100,7 @@ class OpenSearchStore:
         )
         self._collected = CollectedThreads(environment.thread_documents, self._documents, self._threads)
         self._threads.follower = self._collected
+        self._threads.finish = self._finish
 
     async def open(self) -> None:
         self._cluster.open()
@@ -244,12 +247,15 @@ class OpenSearchStore:
         if held is None or held.record is None:
             return False
         held = await self._threads.delete(key, held, due)
-        await self._finish(key, held, due)
+        try:
+            await self._finish(key, held)
+        except StoreError:  # the thread is gone; `known` finishes it too
+            self._threads.sure.repeat(lambda: self._threads.in_line(key, lambda: self._threads.known(key)))
         return True
 
-    async def _finish(self, key: ThreadKey, held: Held, due: Sequence[DueDeletion]) -> None:
+    async def _finish(self, key: ThreadKey, held: Held) -> None:
         """Delete what belonged to a deleted thread, then its document."""
-        await self._bulks.write(due_items(due))
+        await self._bulks.write(due_items(held.due or ()))
         await self._documents.delete_of_thread(*key)
         await self._sources.delete_found(_OF_A_THREAD, {"term": {"thread": thread_id_of(*key)}})
         await self._threads.forget(key, held)
@@ -262,8 +268,8 @@ class OpenSearchStore:
                 continue
             key: ThreadKey = (named[0], named[1])
             held = self._threads.took(key, found)
-            if held is not None and held.record is None:
-                await self._finish(key, held, self._threads.due_of(found))
+            if held is not None and held.due is not None:
+                await self._finish(key, held)
 
     async def load_version(self, owner: str, thread_id: str, version: int) -> VersionContent | None:
         record = await self._threads.record((owner, thread_id))
@@ -289,8 +295,7 @@ class OpenSearchStore:
             without = None if record is None else thread_record.without_version(record, version)
             if record is None or without is None:
                 return None
-            change = await self._writes.without_unused(record, Change(without))
-            return replace(change, after=[*due_items(due), *change.after])
+            return await self._writes.without_unused(record, Change(replace(without, due=(*without.due, *due))))
 
         return await self._write((owner, thread_id), work)
 
@@ -390,7 +395,12 @@ class OpenSearchStore:
         log = self._runs.open.pop((run.owner, run.run_id), None)
 
         async def work() -> None:
-            await self._runs.end(run, thread, log, keep=keep, first=first, records=records, erase=erase)
+            try:
+                await self._runs.end(run, thread, log, keep=keep, first=first, records=records, erase=erase)
+            except StoreError:
+                if log is not None:  # the run goes on, and can be ended again
+                    self._runs.open.setdefault((run.owner, run.run_id), log)
+                raise
 
         task = self._threads.in_line((thread.owner, thread.thread_id), work)
         task.add_done_callback(lambda done: _pass_on(done, kept))
