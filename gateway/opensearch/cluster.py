@@ -70,9 +70,9 @@ class Cluster:
     long as usual.
     """
 
-    def __init__(self, address: Address, patience: float = 1.0) -> None:
+    def __init__(self, address: Address) -> None:
         self.address = address
-        self._patience = patience
+        self.patience = 1.0
         self._transport: AsyncTransport | None = None
         self._is_closed = False
         self._written: set[str] = set()
@@ -98,7 +98,7 @@ class Cluster:
 
     def deadline(self, seconds: float) -> float:
         """The time of the event loop in so many seconds, for work that should take no longer."""
-        return asyncio.get_running_loop().time() + self._patience * seconds
+        return asyncio.get_running_loop().time() + self.patience * seconds
 
     async def request(
         self,

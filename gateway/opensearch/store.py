@@ -73,12 +73,10 @@ _ALONE = StoreEnvironment(SystemClock(), Path())
 
 
 class OpenSearchStore:
-    """Threads, runs and logs in the indices of one prefix. It belongs to the event loop that opened it. `patience` as
-    of Cluster.
-    """
+    """Threads, runs and logs in the indices of one prefix. It belongs to the event loop that opened it."""
 
-    def __init__(self, address: Address, environment: StoreEnvironment = _ALONE, patience: float = 1.0) -> None:
-        self._cluster = Cluster(address, patience)
+    def __init__(self, address: Address, environment: StoreEnvironment = _ALONE) -> None:
+        self._cluster = Cluster(address)
         self._bulks = Bulks(self._cluster)
         self._sources = Sources(self._cluster, self._bulks)
         self._order = Order()
