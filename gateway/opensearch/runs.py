@@ -205,6 +205,7 @@ class Runs:
             waited = await self._take_place(stored, seconds)
         finally:
             await asyncio.wait([writing])
+            writing.exception()  # marks it as seen
         writing.result()
         if waited is not None:
             log.stored = stored = replace(stored, order=waited.order, stands=True)
@@ -300,7 +301,8 @@ class Runs:
 
     async def _queue(self, run: RunRecord, messages: Sequence[Message]) -> None:
         key = run_key(run.owner, run.run_id)
-        await self._threads.sure.known([key, (run.owner, run.thread_id)])
+        await self._threads.sure.known([key])
+        await self._threads.known((run.owner, run.thread_id))  # nothing of a deleted thread is left
         moved = MovedRun(run, waiting_messages=joined_messages(messages))
         stored = StoredRun(moved, self._order.next(), new_token(), stands=True)
         there: StoredRun | None = None
