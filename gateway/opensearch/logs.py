@@ -17,10 +17,12 @@ from gateway.errors import GatewayError, StoreError
 from gateway.events import Event, MediaGiven, ReasoningDelta, TextDelta, count_of, sliced
 from gateway.messages import NO_DATA, JsonObject
 from gateway.opensearch.bulks import Done, Item
+from gateway.opensearch.cluster import UnknownError
 from gateway.opensearch.ids import new_token
 from gateway.opensearch.indices import EVENTS
-from gateway.opensearch.run_record import StoredRun
+from gateway.opensearch.run_record import StoredRun, run_key
 from gateway.opensearch.sources import Found, Key, Sources, documents_of, write
+from gateway.opensearch.sure_writes import SureWrites
 from gateway.records import EventRecords, decode_events, encode_events
 from gateway.store import NumberedEvent
 
@@ -76,7 +78,7 @@ def chunk_key(log: str, number: int) -> Key:
 def chunk_items(
     log: str, thread: str, number: int, first: int, records: EventRecords, *, is_end: bool = False
 ) -> list[Item]:
-    """Creates a chunk. `is_end`: it is there only if the run has ended."""
+    """Creates a chunk. `is_end`: it counts only if the run has ended."""
     members: JsonObject = {"log": log, "thread": thread, "first": first, "last": first + records.count - 1}
     if is_end:
         members["is_end"] = True
@@ -87,6 +89,12 @@ def chunk_items(
     return [*parts, write("create", key, source)]
 
 
+def no_chunk(log: str, thread: str, number: int) -> tuple[bytes, list[Item]]:
+    """The source of a chunk that nobody reads, in the place of one that may still come."""
+    members: JsonObject = {"log": log, "thread": thread, "first": 0, "last": 0, "is_end": True}
+    return documents_of(chunk_key(log, number), b"", members, new_token())
+
+
 def out_of_order(run_id: str, expected: int, first: int, records: EventRecords) -> StoreError:
     """The error for events that do not follow the last one."""
     return StoreError(f"run {run_id!r} goes on with event {expected}, not with {records.count} from {first}")
@@ -95,8 +103,9 @@ def out_of_order(run_id: str, expected: int, first: int, records: EventRecords) 
 class Logs:
     """Appends to the logs of runs under way, and reads every log."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, sure: SureWrites) -> None:
         self._sources = sources
+        self._sure = sure
 
     # --- appending
 
@@ -141,7 +150,7 @@ class Logs:
     ) -> Callable[[Done | StoreError], None]:
         def tell(result: Done | StoreError) -> None:
             if isinstance(result, StoreError):
-                self.lose(log, result)
+                self._lost(log, items, result)
             elif result.place is None:  # the answer to an earlier try was lost, or something else is there
                 self._sources_task(log, items, first, records)
             else:
@@ -157,7 +166,7 @@ class Logs:
             if error is None:
                 self._kept(log, first, records)
             else:
-                self.lose(log, error if isinstance(error, StoreError) else StoreError(str(error)))
+                self._lost(log, items, error if isinstance(error, StoreError) else StoreError(str(error)))
 
         task.add_done_callback(done)
 
@@ -169,6 +178,12 @@ class Logs:
             if not each.future.done():
                 each.future.set_result(None)
         self.go_on(log)
+
+    def _lost(self, log: OpenLog, items: list[Item], error: StoreError) -> None:
+        if isinstance(error, UnknownError):
+            key = run_key(log.stored.run.owner, log.run_id)
+            self._sure.undo([key], items[-1], lambda: no_chunk(log.stored.log, log.thread, len(log.firsts)))
+        self.lose(log, error)
 
     def lose(self, log: OpenLog, error: GatewayError) -> None:
         """Fail what was appended, and refuse what will be: a log has no gap."""

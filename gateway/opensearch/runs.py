@@ -246,7 +246,7 @@ class Runs:
         """
         run = stored.run
         key = run_key(run.owner, run.run_id)
-        source, parts = _document(key, stored, new_token())
+        source, parts = _document(key, stored)
         await self._sources.write_new(parts, seconds=seconds)
         done = await self._sources.write_one(write("create", key, source), seconds=seconds)
         while done.place is None:
@@ -314,14 +314,13 @@ class Runs:
                     raise ConflictError(f"run {run.run_id!r} exists already; use another id")
                 moved = replace(there.moved, run=run)
                 stored = replace(there, moved=moved)
-        token = new_token()
-        source, parts = _document(key, stored, token)
+        source, parts = _document(key, stored)
         await self._sources.write_new(parts)
         item = write("create", key, source) if found is None else write("index", key, source, found.place)
         # a run that a thread does not name, and that no thread has: it is not there
         before = there or replace(stored, stands=False, life=new_token())
         subjects = [key, (run.owner, run.thread_id)]
-        now = await self._threads.sure.write(subjects, item, token, lambda: _document(key, before, new_token()))
+        now = await self._threads.sure.write(subjects, item, lambda: _document(key, before))
         if now is None:
             raise ConflictError(f"run {run.run_id!r} exists already; use another id")
 
@@ -344,6 +343,7 @@ class Runs:
             log = await self._reopened(run)
         else:
             await self._logs.at_rest(log)
+            await self._threads.sure.known([run_key(run.owner, run.run_id)], LONG_SECONDS)
         if records.count and first != log.next:
             raise StoreError(f"the log of run {run.run_id!r} ends with event {log.next - 1}, not before event {first}")
         held = await self._threads.known(key)
@@ -420,7 +420,7 @@ class Runs:
         item = Item("delete", key.name, key.document_id, None, found.place)
         subjects = [key, (owner, stored.run.thread_id)]
         as_now = replace(stored, stands=True, erase=())
-        now = await self._threads.sure.write(subjects, item, "", lambda: _document(key, as_now, new_token()))
+        now = await self._threads.sure.write(subjects, item, lambda: _document(key, as_now))
         if now is None:
             raise StoreError(f"run {run_id!r} was written meanwhile; try again")
         try:
@@ -456,9 +456,9 @@ class Runs:
         await self._sources.delete_found((EVENTS,), {"term": {"log": stored.log}})
 
 
-def _document(key: Key, stored: StoredRun, token: str) -> tuple[bytes, list[Item]]:
+def _document(key: Key, stored: StoredRun) -> tuple[bytes, list[Item]]:
     """A run's document."""
-    return documents_of(key, run_record.encode(stored), members_of(stored, followed=False), token)
+    return documents_of(key, run_record.encode(stored), members_of(stored, followed=False), new_token())
 
 
 def as_committed(stored: StoredRun, record: ThreadRecord | None) -> StoredRun | None:

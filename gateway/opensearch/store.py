@@ -82,7 +82,7 @@ class OpenSearchStore:
         self._order = Order()
         self._threads = Threads(self._sources, self._order)
         self._writes = ThreadWrites(self._threads, self._order)
-        self._logs = Logs(self._sources)
+        self._logs = Logs(self._sources, self._threads.sure)
         self._runs = Runs(self._sources, self._threads, self._writes, self._logs, self._order)
         self._lists = Lists(self._sources, self._threads, self._runs)
         self._state = State(self._sources)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable
-from typing import Final
+from typing import Final, TypeAlias
+
+import orjson
 
 from gateway.errors import StoreError
 from gateway.opensearch.bulks import Done, Item, Place
@@ -21,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 _FIRST_WAIT_SECONDS: Final = 0.1
 _LONGEST_WAIT_SECONDS: Final = 1.0
+
+Before: TypeAlias = Callable[[], tuple[bytes, list[Item]]]
 
 
 class SureWrites:
@@ -35,13 +39,12 @@ class SureWrites:
         self,
         subjects: Collection[Hashable],
         item: Item,
-        token: str,
-        before: Callable[[], tuple[bytes, list[Item]]],
+        before: Before,
         *,
         seconds: float = USUAL_SECONDS,
     ) -> Place | None:
         """Do a write with an `expected` state, or a create: the document's new state, None if it has another one.
-        `token` is that of the source; `before` gives the source that the document had, with its parts.
+        `before` gives the source that the document had, with its parts.
 
         Raises:
             StoreError: it was not done, or it will be undone.
@@ -54,31 +57,31 @@ class SureWrites:
             found = await self._sources.read_one(Key(item.index, item.document_id))
         except StoreError as error:
             if done is not None or isinstance(error, UnknownError):
-                self._undo_later(subjects, item, token, before)
+                self.undo(subjects, item, before)
             raise
         if found is None:
             # an earlier try deleted it, and its answer was lost
             return item.expected if item.action == "delete" else None
-        return found.place if found.source.get("token") == token else None
+        return found.place if found.token == _token(item) else None
 
-    async def known(self, subjects: Collection[Hashable]) -> None:
+    async def known(self, subjects: Collection[Hashable], seconds: float = USUAL_SECONDS) -> None:
         """Wait until it is known of all writes about these whether they were done.
 
         Raises:
             StoreError: that takes too long.
         """
-        await self._wait({self._unsure[each] for each in subjects if each in self._unsure})
+        await self._wait({self._unsure[each] for each in subjects if each in self._unsure}, seconds)
 
     async def all_known(self) -> None:
         """As `known`, of all writes."""
         if self._unsure:
-            await self._wait(set(self._unsure.values()))
+            await self._wait(set(self._unsure.values()), USUAL_SECONDS)
 
-    async def _wait(self, tasks: set[asyncio.Task[None]]) -> None:
+    async def _wait(self, tasks: set[asyncio.Task[None]], seconds: float) -> None:
         if not tasks:
             return
         loop = asyncio.get_running_loop()
-        seconds = self._sources.cluster.deadline(USUAL_SECONDS) - loop.time()
+        seconds = self._sources.cluster.deadline(seconds) - loop.time()
         _, pending = await asyncio.wait(tasks, timeout=seconds)
         if pending:
             raise StoreError("the OpenSearch cluster does not answer; a write that failed is being undone")
@@ -110,14 +113,9 @@ class SureWrites:
             else:
                 return
 
-    def _undo_later(
-        self,
-        subjects: Collection[Hashable],
-        item: Item,
-        token: str,
-        before: Callable[[], tuple[bytes, list[Item]]],
-    ) -> None:
-        task = asyncio.ensure_future(self._until_done(lambda: self._undo(item, token, before)))
+    def undo(self, subjects: Collection[Hashable], item: Item, before: Before) -> None:
+        """Undo a write of which nobody knows whether it was done."""
+        task = asyncio.ensure_future(self._until_done(lambda: self._undo(item, before)))
         for each in subjects:
             self._unsure[each] = task
 
@@ -128,14 +126,14 @@ class SureWrites:
 
         task.add_done_callback(known)
 
-    async def _undo(self, item: Item, token: str, before: Callable[[], tuple[bytes, list[Item]]]) -> None:
+    async def _undo(self, item: Item, before: Before) -> None:
         """Write the document as it was. It changes its state, also if the write was not done yet."""
         key = Key(item.index, item.document_id)
         found = await self._sources.read_one(key)
         if found is None:
             if item.expected is not None and item.action != "delete":
                 return  # somebody else has deleted it
-        elif found.source.get("token") != token and found.place != item.expected:
+        elif found.token != _token(item) and found.place != item.expected:
             return  # somebody else has written it
         source, parts = before()
         await self._sources.write_new(parts)
@@ -143,3 +141,8 @@ class SureWrites:
         done = await self._sources.write_one(write("create" if place is None else "index", key, source, place))
         if done.place is None:
             raise StoreError("the document was written meanwhile; look again")
+
+
+def _token(item: Item) -> str:
+    """The token of what a write stores; of a deletion none."""
+    return "" if item.source is None else str(orjson.loads(item.source)["token"])

@@ -253,7 +253,7 @@ class Threads:
         token = new_token()
         source, parts = documents_of(thread_key(*key), thread_record.encode(record), self._members(record), token)
         await self._sources.write_new(parts, seconds=seconds)
-        place = await self._replace(key, held, source, token, seconds)
+        place = await self._replace(key, held, source, seconds)
         now = Held(record, place, token, is_settled=not record.fresh)
         self._keep_held(key, now)
         if parts:
@@ -299,11 +299,11 @@ class Threads:
             key, *documents_of(key, run_record.encode(stands), members_of(stands, followed=followed), new_token())
         )
 
-    async def _replace(self, key: ThreadKey, held: Held | None, source: bytes, token: str, seconds: float) -> Place:
+    async def _replace(self, key: ThreadKey, held: Held | None, source: bytes, seconds: float) -> Place:
         place = None if held is None else held.place
         item = write("create" if place is None else "index", thread_key(*key), source, place)
         try:
-            now = await self.sure.write([key], item, token, lambda: self._as_before(key, held), seconds=seconds)
+            now = await self.sure.write([key], item, lambda: self._as_before(key, held), seconds=seconds)
         except StoreError:
             self._forget(key)
             raise
@@ -382,7 +382,7 @@ class Threads:
         record = dump_json({"key": [*key], "due": [to_json(each) for each in due]})
         source, parts = documents_of(thread_key(*key), record, {"deleted": True, "order": self._order.next()}, token)
         await self._sources.write_new(parts)
-        place = await self._replace(key, held, source, token, USUAL_SECONDS)
+        place = await self._replace(key, held, source, USUAL_SECONDS)
         if held.record is not None:
             self.forget_messages(held.record.key, range(held.record.next_position))
         document = Found({"token": token, "parts": len(parts)}, place, b"")

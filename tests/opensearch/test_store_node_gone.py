@@ -104,10 +104,10 @@ async def test_a_silent_cluster_holds_up_nobody_and_loses_nothing(node: OpenSear
             assert not any(done.done() for done in (*appends, end))
             node.resume()
             kept = await asyncio.gather(*map(outcome, appends), outcome(end))
-        assert refused == [False] * 6
+        assert not any(refused)
         assert took < REFUSED_SECONDS
         assert ticks.longest < LONGEST_TICK_SECONDS
-        assert kept == [True] * 9
+        assert all(kept)
         for reader in (store, store_at(node.url, PREFIX)):
             assert await reader.load_run(OWNER, "new") is None
             assert await reader.load_thread(OWNER, "t8") is None

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.errors import StoreError
 from gateway.messages import Message
+from gateway.records import NO_EVENTS
 from gateway.store import RunStatus, Store, Thread
 from tests.openai_chat_server import Received
 from tests.opensearch.front import (
@@ -86,8 +87,8 @@ class Walk:
         kept = self.messages or ()
         now = (*kept, message(self.next()))
         first = self.random.randint(0, 2)
-        written = {"records": records(1, first)} if first else {}
-        await self.store.begin_run(run(run_id, self.thread_id), self.as_is(now), keep=len(kept), **written)
+        events = records(1, first) if first else NO_EVENTS
+        await self.store.begin_run(run(run_id, self.thread_id), self.as_is(now), keep=len(kept), records=events)
         self.messages, self.open, self.is_lost = now, run_id, False
         self.events[run_id] = first
 
