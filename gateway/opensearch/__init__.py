@@ -6,6 +6,7 @@ bulks.py       writes that share `_bulk` requests
 indices.py     the indices: names, settings, mappings
 doctor.py      looks at a cluster without changing it, for `agui-gateway doctor`
 cluster_findings.py  what a cluster's answers about itself mean for a store
+sure_writes.py  writes of which it has to be known whether they were done
 turns.py       work on each thing in the order of the calls
 documents.py   the DocumentStore: seals, stores and searches documents
 document_index.py  reads, writes and searches of the documents' index

@@ -124,6 +124,16 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
+_QUICK: Final = ("begin", "append", "end after events", "queue")
+
+
+def each_operation(*further: str) -> pytest.MarkDecorator:
+    """For a test of each operation: few of them, and `further`, belong to the usual suite."""
+    quick = (*_QUICK, *further)
+    names = [pytest.param(name, marks=() if name in quick else pytest.mark.thorough) for name in OPERATIONS]
+    return pytest.mark.parametrize("name", names)
+
+
 @pytest_asyncio.fixture
 async def scene(opensearch_url: str) -> AsyncGenerator[Scene]:
     async with scene_at(opensearch_url, f"test-{uuid4().hex}") as made:
@@ -204,8 +214,16 @@ async def goes_on(scene: Scene, owner: str) -> None:
         assert found.messages == messages(1)
 
 
-@pytest.mark.parametrize("fate", [CUT_BEFORE, CUT_AFTER, UNAVAILABLE, TOO_MANY], ids=["before", "after", "503", "429"])
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(
+    "fate",
+    [
+        pytest.param(CUT_AFTER, id="after"),
+        pytest.param(CUT_BEFORE, id="before", marks=pytest.mark.thorough),
+        pytest.param(UNAVAILABLE, id="503", marks=pytest.mark.thorough),
+        pytest.param(TOO_MANY, id="429", marks=pytest.mark.thorough),
+    ],
+)
+@each_operation("delete a run")
 async def test_one_lost_or_refused_request_is_sent_again(scene: Scene, name: str, fate: Fate) -> None:
     trial = await trial_of(scene, name)
     for chosen in range(1, trial.count + _FURTHER + 1):
@@ -217,8 +235,8 @@ async def test_one_lost_or_refused_request_is_sent_again(scene: Scene, name: str
         assert await trial.view(owner) == trial.new
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("when", ["after", pytest.param("before", marks=pytest.mark.thorough)])
+@each_operation()
 async def test_a_write_is_whole_when_the_cluster_is_gone_from_a_request_on(
     scene: Scene, name: str, when: Literal["before", "after"]
 ) -> None:
@@ -242,7 +260,7 @@ def _gone_from(first: int, when: Literal["before", "after"]) -> Callable[[int], 
     return fate
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each_operation()
 async def test_a_request_that_is_late_changes_nothing(scene: Scene, name: str) -> None:
     trial = await trial_of(scene, name)
     for chosen in range(1, trial.count + _FURTHER + 1):
@@ -283,7 +301,7 @@ async def test_busy_items_alone_are_sent_again(scene: Scene) -> None:
     assert found.messages == messages(3)
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each_operation()
 async def test_a_full_cluster_is_read_and_written_again_once_there_is_room(scene: Scene, name: str) -> None:
     trial = await trial_of(scene, name)
     await trial.prepared("key-1")
@@ -308,3 +326,27 @@ async def test_a_log_whose_chunk_is_lost_has_no_gap_and_ends(scene: Scene, when:
     await within(end(scene.store, "key-1", first=3))
     assert await logged(scene.store) == await logged(scene.reader) == numbered(4)
     assert await within(scene.reader.last_sequence("key-1", "r1")) == 4
+
+
+async def test_a_new_run_is_refused_in_time_though_others_wait_longer(scene: Scene) -> None:
+    loop = asyncio.get_running_loop()
+    for number in range(4):
+        await begin(scene.store, f"r{number}", f"t{number}")
+    await within(scene.store.unfinished_runs())
+    hold = Hold()
+    with scene.broken(lambda number: hold, 0.1):
+        appends = []
+        for number in range(4):  # each in a request of its own: two are under way, the others wait
+            appends.append(scene.store.append_events("key-1", f"r{number}", 1, records(1, 2)))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        began = loop.time()
+        with pytest.raises(StoreError):
+            await within(scene.store.begin_run(run("new", "new"), thread("new"), keep=0))
+        assert loop.time() - began < 4
+        assert not any(append.done() for append in appends)
+        hold.release()
+        await within(asyncio.gather(*appends))
+    for number in range(4):
+        assert await logged(scene.reader, f"r{number}") == numbered(2)
+    assert await within(scene.store.load_thread("key-1", "new")) is None
