@@ -407,19 +407,23 @@ class OpenSearchStore:
         before = _LARGEST if cursor is None else read_place(b"r", cursor)
         limit = min(max(limit, 1), _LARGEST)
         record = await self._threads.record((owner, thread_id))
-        found: list[StoredRun] = []
+        found = [each for each in await self._lists.queued(owner, thread_id) if each.order < before]
+        begun = 0
         ids = [] if record is None else [*record.runs]
         page = 0 if record is None else record.pages
-        while record is not None and len(found) <= limit:
-            while ids and len(found) <= limit:
+        while record is not None and begun <= limit:
+            while ids and begun <= limit:
                 ids, newest = ids[:-_SLICE], ids[-_SLICE:]
                 runs = await self._runs.find([(owner, run_id) for run_id in newest])
-                found += [each for each in reversed(runs.values()) if each.order < before]
+                older = [each for each in runs.values() if each.order < before and not each.waits]
+                found += older
+                begun += len(older)
             if not page:
                 break
             page -= 1
-            older = await self._sources.read_one(page_key(record.key, page))
-            ids = [] if older is None else load_json(older.record)
+            earlier = await self._sources.read_one(page_key(record.key, page))
+            ids = [] if earlier is None else load_json(earlier.record)
+        found.sort(key=lambda each: each.order, reverse=True)
         more = len(found) > limit
         items = tuple([each.run for each in found[:limit]])
         return Page(items, place_cursor(b"r", found[limit - 1].order) if more else None)
