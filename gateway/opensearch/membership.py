@@ -28,6 +28,7 @@ FREE_SECONDS: Final = 10.0
 """How long a place is kept for a gateway that no longer writes."""
 BEAT_SECONDS: Final = 2.0
 _LOOK_SECONDS = 0.5
+_LOST = "another gateway has taken over this store's prefix; restart this one"
 _PLACE: Final = Key(STATE, "gateway")
 
 
@@ -46,7 +47,7 @@ class Membership:
     """This gateway's place. `free_seconds` as FREE_SECONDS."""
 
     def __init__(self, sources: Sources, free_seconds: float = FREE_SECONDS) -> None:
-        self._sources = sources
+        self.sources = sources
         self._free_seconds = free_seconds
         self._place: Place | None = None
         self._token = ""
@@ -66,10 +67,10 @@ class Membership:
         self._token = new_token()
         place = await self._write("create" if found is None else "index", None if found is None else found.place)
         if place is None:
-            raise _taken(self._sources, await self._sources.read_one(_PLACE))
+            raise _taken(self.sources, await self.sources.read_one(_PLACE))
         self._place = place
         self._note_beat()
-        self._beating = asyncio.create_task(self._beat(), name="membership")
+        self._beating = asyncio.create_task(self._keep_beating(), name="membership")
 
     async def leave(self) -> None:
         """Give the place up."""
@@ -80,7 +81,7 @@ class Membership:
             self._beating = None
         if self._place is not None and not self.is_lost:
             with suppress(StoreError):
-                await self._sources.write_one(
+                await self.sources.write_one(
                     Item("delete", _PLACE.name, _PLACE.document_id, None, self._place), seconds=BEAT_SECONDS
                 )
         self._place = None
@@ -88,36 +89,46 @@ class Membership:
     def check(self) -> None:
         """Raises StoreError if the cluster has not confirmed the place lately, or another gateway has it."""
         if self.is_lost:
-            raise StoreError("another gateway has taken over this store's prefix; restart this one")
+            raise StoreError(_LOST)
         if asyncio.get_running_loop().time() - self._last_beat > self._free_seconds:
             raise StoreError("the OpenSearch cluster does not answer")
 
     async def _free_place(self) -> Found | None:
         """The document of a gateway that is gone; None: there is none."""
-        first = found = await self._sources.read_one(_PLACE)
+        first = found = await self.sources.read_one(_PLACE)
         loop = asyncio.get_running_loop()
         until = loop.time() + self._free_seconds
         while found is not None and loop.time() < until:
             if first is None or found.place != first.place:
-                raise _taken(self._sources, found)
+                raise _taken(self.sources, found)
             await asyncio.sleep(_LOOK_SECONDS)
-            found = await self._sources.read_one(_PLACE)
+            found = await self.sources.read_one(_PLACE)
         return found
 
-    async def _beat(self) -> None:
+    async def _keep_beating(self) -> None:
         while not self.is_lost:
             await asyncio.sleep(BEAT_SECONDS)
-            try:
-                place = await self._write("index", self._place)
-            except StoreError as error:
-                logger.warning("the store's place could not be confirmed", extra={"code": error.code})
-                continue
-            if place is None:
-                self.is_lost = True
-                logger.error("another gateway has taken over this store's prefix: nothing is written any more")
-                return
-            self._place = place
-            self._note_beat()
+            await self.beat()
+
+    async def beat(self) -> None:
+        """Write the document again."""
+        try:
+            place = await self._write("index", self._place)
+        except StoreError as error:
+            logger.warning("the store's place could not be confirmed", extra={"code": error.code})
+            return
+        if place is None:
+            self.is_lost = True
+            self.sources.bulks.refusal = StoreError(_LOST)
+            logger.error("another gateway has taken over this store's prefix: nothing is written any more")
+            return
+        self._place = place
+        self._note_beat()
+
+    def stop_beating(self) -> None:
+        """Write the document no more, as a killed process does."""
+        if self._beating is not None:
+            self._beating.cancel()
 
     def _note_beat(self) -> None:
         self._last_beat = asyncio.get_running_loop().time()
@@ -127,10 +138,10 @@ class Membership:
         members: JsonObject = {"kind": "gateway", "beat": new_token()}
         source, _ = documents_of(_PLACE, dump_json({"name": own_name()}), members, self._token)
         item = write("create" if action == "create" else "index", _PLACE, source, expected)
-        done = await self._sources.write_one(item, seconds=BEAT_SECONDS)
+        done = await self.sources.write_one(item, seconds=BEAT_SECONDS)
         if done.place is not None:
             return done.place
-        found = await self._sources.read_one(_PLACE)  # the answer to an earlier try may have been lost
+        found = await self.sources.read_one(_PLACE)  # the answer to an earlier try may have been lost
         return found.place if found is not None and found.token == self._token else None
 
 
