@@ -202,8 +202,8 @@ class ServerSection(Section):
     """The secret that signs visitors' tokens, best as '${env:NAME}'; if absent, the store keeps a generated one."""
     master_keys: tuple[str, ...] = ()
     """The keys that seal the secrets in stored documents: 32 bytes in base64 each, best as '${env:NAME}'. The first one
-    seals, all open. If absent, a generated one is kept in a file beside the store; a store without a file keeps no secrets
-    then."""
+    seals, all open. If absent, a generated one is kept in a file beside the store; a store without a file keeps no
+    secrets then."""
     visitor_token_days: Seconds = Field(default=90.0, ge=0.01, le=3650)
     """How long a visitor's token is valid. It can be renewed for the same visitor until 30 days later."""
     trusted_proxies: tuple[str, ...] = ()
