@@ -23,12 +23,14 @@ from gateway.embedded_index.document_values import searched_in
 from gateway.errors import InvalidRequestError, StoreError, UnavailableError
 from gateway.messages import JsonObject, JsonValue
 from gateway.opensearch import document_transfer
-from gateway.opensearch.bulks import Bulks, Item
-from gateway.opensearch.cluster import Cluster
+from gateway.opensearch.bulks import Item
 from gateway.opensearch.document_index import DocumentIndex, of_kind, seen_by
-from gateway.opensearch.document_records import NewDocument, Stored, digest, keys_of, place_of
+from gateway.opensearch.document_records import NewDocument, Stored, keys_of, place_of
 from gateway.opensearch.document_search import search_documents
+from gateway.opensearch.ids import digest
 from gateway.opensearch.indices import DOCUMENTS
+from gateway.opensearch.run_record import thread_id_of
+from gateway.opensearch.sources import Sources
 from gateway.opensearch.turns import Turns
 from gateway.query_dsl.field_mapping import MappingError, SearchedObject
 from gateway.records import load_json
@@ -60,14 +62,13 @@ class OpenSearchDocuments:
 
     def __init__(
         self,
-        cluster: Cluster,
-        bulks: Bulks,
+        sources: Sources,
         clock: Clock,
         sealing: Sealing,
         on_secrets: Callable[[Iterable[Secret]], None],
         has_thread: Callable[[str, str], Awaitable[bool]] = _any_thread,
     ) -> None:
-        self._index = DocumentIndex(cluster, bulks)
+        self._index = DocumentIndex(sources)
         self._clock = clock
         self._sealing = sealing
         self._on_secrets = on_secrets
@@ -166,8 +167,7 @@ class OpenSearchDocuments:
 
     async def delete_of_thread(self, owner: str, thread_id: str) -> None:
         """Delete the documents of a thread that is deleted."""
-        while keys := await self._index.keys([{"term": {"thread": digest(owner, thread_id)}}]):
-            await self._index.write([Item("delete", DOCUMENTS, key) for key in keys])
+        await self._index.sources.delete_found([DOCUMENTS], {"term": {"thread": thread_id_of(owner, thread_id)}})
 
     async def write_of_thread(self, owner: str, thread_id: str, documents: Sequence[ThreadDocument]) -> None:
         """Write and delete documents of a thread, of kinds with `own_ids`, in few requests. One that cannot be stored

@@ -179,7 +179,9 @@ class Runs:
         before = None if held is None else held.record
         items: list[Item] = []
         if fork is not None:
-            before, items = await self._writes.forked(fork.of, fork.version, fork.thread, fork.start, held)
+            before, items = await self._writes.forked(
+                log.stored.run.owner, fork.of, fork.version, fork.thread, fork.start, held
+            )
             if before is None:
                 raise NotFoundError(
                     f"there is no version {fork.version} of thread {fork.of!r}", code="version_not_found"

@@ -87,8 +87,7 @@ class OpenSearchStore:
         self._state = State(self._sources)
         self._appending: set[asyncio.Task[None]] = set()
         self._documents = OpenSearchDocuments(
-            self._cluster,
-            self._bulks,
+            self._sources,
             environment.clock,
             Sealing([parse_key(key.reveal()) for key in environment.master_keys]),
             environment.on_secrets,
@@ -291,7 +290,7 @@ class OpenSearchStore:
 
     async def fork_thread(self, owner: str, thread_id: str, fork: Thread) -> bool:
         async def work(held: Held | None, record: ThreadRecord | None) -> Change | None:
-            forked, items = await self._writes.forked(thread_id, None, fork, 0, held)
+            forked, items = await self._writes.forked(owner, thread_id, None, fork, 0, held)
             return None if forked is None else Change(forked, items)
 
         return await self._write((fork.owner, fork.thread_id), work)

@@ -16,6 +16,7 @@ from gateway.opensearch.bulks import Bulks
 from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.documents import OpenSearchDocuments
 from gateway.opensearch.indices import DOCUMENTS, STATE
+from gateway.opensearch.sources import Sources
 from gateway.store import Store
 from tests.movable_clock import MovableClock
 from tests.stored_samples import memory_store
@@ -48,7 +49,7 @@ class DocumentsInCluster:
         self._rest: Any = memory_store(Path())
         self._keeps = keeps
         self.documents = OpenSearchDocuments(
-            self.cluster, self.bulks, clock or MovableClock(), Sealing(keys), on_secrets, self._has_thread
+            Sources(self.cluster, self.bulks), clock or MovableClock(), Sealing(keys), on_secrets, self._has_thread
         )
 
     def __getattr__(self, name: str) -> Any:
