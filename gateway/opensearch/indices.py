@@ -61,6 +61,7 @@ MAPPINGS: Final[Mapping[str, Mapping[str, Any]]] = {
         "finished_at": _DOUBLE,
         "order": _LONG,
         "has_log": _BOOLEAN,
+        "begun": _BOOLEAN,
         "waits": _BOOLEAN,
         "followed": _BOOLEAN,
         "site": _KEYWORD,

@@ -301,6 +301,8 @@ class Runs:
             place = found.place
         source, parts = documents_of(key, run_record.encode(stored), members_of(stored, followed=False), new_token())
         await self._sources.write_new(parts)
+        if run.reused_id is not None:
+            await self._note_known(stored)
         done = await self._sources.write_one(write("create" if place is None else "index", key, source, place))
         if done.place is None:
             again = await self._sources.read_one(key)
