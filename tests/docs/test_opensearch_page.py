@@ -15,6 +15,7 @@ from gateway.errors import ConfigurationError
 from gateway.opensearch.address import DEFAULT_PREFIX, Address, parse_address
 from gateway.opensearch.doctor import examine
 from gateway.opensearch.indices import DOCUMENTS, MAPPINGS, SETTINGS
+from gateway.opensearch.membership import BEAT_SECONDS, FREE_SECONDS
 from gateway.opensearch.store import WINDOW
 from gateway.store import StoreEnvironment
 from tests.documentation import PAGES, ROOT, code_words, first_column, section, snippet
@@ -85,6 +86,11 @@ def test_pieces_wait_as_long_as_the_pages_say() -> None:
 
     assert f"pieces wait up to {shortest} ms, on an overloaded gateway up to {longest} ms" in PAGES[PAGE]
     assert f"({shortest} ms with OpenSearch)" in PAGES["docs/guarantees.md"]
+
+
+def test_a_place_is_kept_as_long_as_the_page_says() -> None:
+    assert f"free {FREE_SECONDS:.0f} seconds after the last sign of life" in PAGES[PAGE]
+    assert f"gives every {BEAT_SECONDS:.0f} seconds" in PAGES[PAGE]
 
 
 def test_the_commands_are_those_of_the_compose_file() -> None:
