@@ -17,6 +17,7 @@ from typing import Final
 from gateway.errors import ConfigurationError, StoreError
 from gateway.messages import JsonObject
 from gateway.opensearch.bulks import Item, Place
+from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.ids import new_token
 from gateway.opensearch.indices import STATE
 from gateway.opensearch.sources import Found, Key, Sources, documents_of, write
@@ -37,10 +38,18 @@ def own_name() -> str:
     return f"{socket.gethostname()} (process {os.getpid()})"
 
 
-async def holder(sources: Sources) -> str | None:
-    """The name of the gateway whose document is there, which may be gone; None: there is none."""
-    found = await sources.read_one(_PLACE)
-    return None if found is None else _name(found)
+def holder_path(cluster: Cluster) -> str:
+    """Where the document is of the gateway that uses the prefix."""
+    return f"/{cluster.index(_PLACE.name)}/_doc/{_PLACE.document_id}"
+
+
+def name_of(document: JsonObject) -> str | None:
+    """The name of the gateway in this answer; it may be gone. None: there is none."""
+    source = document.get("_source")
+    if not isinstance(source, dict):
+        return None
+    name: str = load_json(str(source["record"]).encode())["name"]
+    return name
 
 
 class Membership:
@@ -53,6 +62,7 @@ class Membership:
         self._token = ""
         self._beating: asyncio.Task[None] | None = None
         self._last_beat = 0.0
+        self._failure = StoreError("the OpenSearch cluster does not answer")
         self.is_lost = False
 
     async def join(self) -> None:
@@ -90,8 +100,8 @@ class Membership:
         """Raises StoreError if the cluster has not confirmed the place lately, or another gateway has it."""
         if self.is_lost:
             raise StoreError(_LOST)
-        if asyncio.get_running_loop().time() - self._last_beat > self._free_seconds:
-            raise StoreError("the OpenSearch cluster does not answer")
+        if asyncio.get_running_loop().time() - self._last_beat > 2 * BEAT_SECONDS:
+            raise self._failure
 
     async def _free_place(self) -> Found | None:
         """The document of a gateway that is gone; None: there is none."""
@@ -115,6 +125,7 @@ class Membership:
         try:
             place = await self._write("index", self._place)
         except StoreError as error:
+            self._failure = error
             logger.warning("the store's place could not be confirmed", extra={"code": error.code})
             return
         if place is None:
@@ -145,13 +156,8 @@ class Membership:
         return found.place if found is not None and found.token == self._token else None
 
 
-def _name(found: Found) -> str:
-    name: str = load_json(found.record)["name"]
-    return name
-
-
 def _taken(sources: Sources, found: Found | None) -> ConfigurationError:
-    name = "another gateway" if found is None else f"the gateway {_name(found)}"
+    name = "another gateway" if found is None else f"the gateway {name_of({'_source': {**found.source}})}"
     prefix = sources.cluster.address.prefix
     return ConfigurationError(
         f"the prefix {prefix!r} is used by {name}; stop it, or give this one another prefix in the store's URL"
