@@ -23,7 +23,7 @@ from gateway.opensearch.document_records import INDEX, META, NewDocument, Stored
 from gateway.opensearch.indices import DOCUMENTS, STATE
 from gateway.query_dsl.clauses import QueryError
 
-_BASE = "document-base"
+BASE: Final = "document-base"
 _INLINE_BYTES = 20_000  # a larger document is made ready in a thread
 _FIRST_WAIT_SECONDS = 0.05
 _ONE_PAGE: Final = 1_000
@@ -32,7 +32,7 @@ _TOO_MANY_CLAUSES = ("too_many_clauses", "too_many_nested_clauses", "maxClauseCo
 
 
 class DocumentIndex:
-    """`base`: versions that the index gives are larger."""
+    """`base` is added to the numbers that the index gives, to make versions of them; see document_records."""
 
     def __init__(self, cluster: Cluster, bulks: Bulks) -> None:
         self.cluster = cluster
@@ -42,22 +42,39 @@ class DocumentIndex:
         self._prepared: set[str] = set()
 
     async def open(self) -> None:
-        """Make the index if there is none, and read how versions are counted."""
+        """Make the index if there is none, and read its base."""
         answer = await self.cluster.request("PUT", self._path(""), INDEX, allowed=(400,), seconds=30)
         error = answer.body.get("error")
         if answer.status == 400 and not (
             isinstance(error, dict) and error.get("type") == "resource_already_exists_exception"
         ):
             raise error_of(answer)
-        found = await self.cluster.request("GET", f"/{self.cluster.index(STATE)}/_doc/{_BASE}", allowed=(404,))
+        await self.read_base()
+
+    async def read_base(self) -> None:
+        """Read how versions are counted."""
+        found = await self.cluster.request("GET", f"/{self.cluster.index(STATE)}/_doc/{BASE}", allowed=(404,))
         source: Any = found.body.get("_source") or {}
         self.base = int(source.get("base", 0))
 
     async def set_base(self, version: int) -> None:
         """Have all documents that come get a larger version."""
-        state = {"kind": _BASE, "base": version}
-        await self.bulks.write([Item("index", STATE, _BASE, orjson.dumps(state))])
-        self.base = version
+        base = version - await self.next_number()
+        state = {"kind": BASE, "base": base}
+        await self.bulks.write([Item("index", STATE, BASE, orjson.dumps(state))])
+        self.base = base
+
+    async def next_number(self) -> int:
+        """How many writes the index has seen: one more than the largest `_seq_no`."""
+        path = self._path("/_stats?level=shards&filter_path=**.seq_no.max_seq_no")
+        answer: Any = await self.cluster.request("GET", path)
+        shards = [each for found in answer.body.get("indices", {}).values() for each in found["shards"].values()]
+        return max((copy["seq_no"]["max_seq_no"] for copies in shards for copy in copies), default=-1) + 1
+
+    def forget(self) -> None:
+        """Forget what was there: the index was emptied."""
+        self.base = 0
+        self._prepared.clear()
 
     def layout(self, kind: DocumentKind) -> Layout:
         """The fields of a kind. Kinds are constants."""
@@ -72,7 +89,7 @@ class DocumentIndex:
             return
         await self.cluster.request("PUT", self._path("/_mapping"), layout.mapping(), seconds=30)
         kept = {"kind_name": layout.kind.name, "properties": layout.properties.decode()}
-        await self.bulks.write([Item("index", DOCUMENTS, f"properties-{layout.digest}", orjson.dumps(kept))])
+        await self.bulks.write([Item("create", DOCUMENTS, f"properties-{layout.digest}", orjson.dumps(kept))])
         self._prepared.add(layout.digest)
 
     async def properties(self, layout_digest: str) -> bytes:

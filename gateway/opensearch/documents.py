@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -22,17 +22,16 @@ from gateway.documents.sealing import Sealing, put_together, taken_apart, texts_
 from gateway.embedded_index.document_values import searched_in
 from gateway.errors import InvalidRequestError, StoreError, UnavailableError
 from gateway.messages import JsonObject, JsonValue
-from gateway.opensearch import document_transfer
 from gateway.opensearch.bulks import Bulks, Item
 from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.document_index import DocumentIndex, of_kind, seen_by
 from gateway.opensearch.document_records import NewDocument, Stored, digest, keys_of, place_of
 from gateway.opensearch.document_search import search_documents
+from gateway.opensearch.document_transfer import DocumentImport
 from gateway.opensearch.indices import DOCUMENTS
 from gateway.opensearch.turns import Turns
 from gateway.query_dsl.field_mapping import MappingError, SearchedObject
 from gateway.records import load_json
-from gateway.store.transfer import MovedDocument, MovedIndex
 
 logger = logging.getLogger(__name__)
 
@@ -184,23 +183,13 @@ class OpenSearchDocuments:
         (answer,) = await self._index.search(body)
         return int(answer["aggregations"]["total"]["value"])
 
-    async def key_ids(self) -> list[str]:
-        """The ids of the keys with which documents are sealed."""
-        body: JsonObject = {"size": 0, "aggs": {"keys": {"terms": {"field": "keys", "size": 10_000}}}}
-        (answer,) = await self._index.search(body)
-        return sorted(bucket["key"] for bucket in answer["aggregations"]["keys"]["buckets"])
+    def importing(self) -> DocumentImport:
+        """Stores the documents that another store gave."""
+        return DocumentImport(self._index)
 
-    async def last_version(self) -> int:
-        """The largest version that a document has, or had."""
-        return await document_transfer.last_version(self._index)
-
-    def every_document(self) -> AsyncGenerator[MovedIndex | MovedDocument]:
-        """All documents, as pieces for another store: each index, and the documents of it."""
-        return document_transfer.every_document(self._index)
-
-    async def take_in(self, pieces: Iterable[MovedIndex | MovedDocument], last_version: int) -> None:
-        """Store the pieces that another store gave. New documents get versions after `last_version`."""
-        await document_transfer.take_in(self._index, pieces, last_version)
+    def forget(self) -> None:
+        """Forget what was there: all documents were deleted."""
+        self._index.forget()
 
     # --- writes ---------------------------------------------------------------------------------------------------
 

@@ -21,13 +21,14 @@ from gateway.events import OpenInterrupt
 from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, Message
 from gateway.model_state import ModelState, decode_states
-from gateway.opensearch import thread_record
+from gateway.opensearch import export_pieces, thread_record
 from gateway.opensearch.address import Address
 from gateway.opensearch.bulks import Bulks
 from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.collected_threads import CollectedThreads
 from gateway.opensearch.documents import OpenSearchDocuments
 from gateway.opensearch.ids import Order
+from gateway.opensearch.import_pieces import Import
 from gateway.opensearch.indices import APPROVALS, EVENTS, MESSAGES, RUNS, THREADS, check_version, make_indices
 from gateway.opensearch.lists import Lists
 from gateway.opensearch.logs import Logs, OpenLog, fail
@@ -86,21 +87,19 @@ class OpenSearchStore:
         self._lists = Lists(self._sources, self._threads, self._runs)
         self._state = State(self._sources)
         self._appending: set[asyncio.Task[None]] = set()
+        sealing = Sealing([parse_key(key.reveal()) for key in environment.master_keys])
         self._documents = OpenSearchDocuments(
-            self._cluster,
-            self._bulks,
-            environment.clock,
-            Sealing([parse_key(key.reveal()) for key in environment.master_keys]),
-            environment.on_secrets,
-            self._has_thread,
+            self._cluster, self._bulks, environment.clock, sealing, environment.on_secrets, self._has_thread
         )
         self._collected = CollectedThreads(environment.thread_documents, self._documents, self._threads)
         self._threads.follower = self._collected
+        self._import = Import(self._sources, self._state, self._threads, self._runs, self._documents, sealing)
 
     async def open(self) -> None:
         self._cluster.open()
         await check_version(self._cluster)
         await make_indices(self._cluster)
+        await self._import.undo_unfinished()
         await self._documents.open()
         for name in (*_OF_A_THREAD, THREADS):
             self._cluster.wrote(name)  # whatever the last process wrote is to be found
@@ -136,10 +135,10 @@ class OpenSearchStore:
         return WINDOW
 
     async def export(self, take: Callable[[Moved], None]) -> None:
-        raise StoreError("an OpenSearch store cannot be exported yet")
+        await export_pieces.export(self._cluster.address, take)
 
     async def import_(self, moved: Iterable[Moved]) -> None:
-        raise StoreError("an OpenSearch store cannot import yet")
+        await self._import.take_all(moved)
 
     # --- threads
 

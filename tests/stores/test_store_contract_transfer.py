@@ -218,5 +218,5 @@ async def test_a_store_is_exported_while_it_is_used_and_while_it_is_not_open(kin
 @each_store
 async def test_a_store_that_is_not_there_is_not_made_by_its_export(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="there is no store"):
-        await within(ENVIRONMENTS[kind](tmp_path, MovableClock()).export(lambda piece: None))
+        await within(ENVIRONMENTS[kind](tmp_path / "none", MovableClock()).export(lambda piece: None))
     assert os.listdir(tmp_path) == []
