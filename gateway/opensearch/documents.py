@@ -163,9 +163,12 @@ class OpenSearchDocuments:
 
     # --- what the store needs of them -----------------------------------------------------------------------------
 
-    async def delete_of_thread(self, owner: str, thread_id: str) -> None:
-        """Delete the documents of a thread that is deleted."""
-        while keys := await self._index.keys([{"term": {"thread": digest(owner, thread_id)}}]):
+    async def delete_of_thread(self, owner: str, thread_id: str, kind: DocumentKind | None = None) -> None:
+        """Delete the documents of a thread; with a kind only those of this kind."""
+        filters: list[JsonObject] = [{"term": {"thread": digest(owner, thread_id)}}]
+        if kind is not None:
+            filters.append(of_kind(kind))
+        while keys := await self._index.keys(filters):
             await self._index.write([Item("delete", DOCUMENTS, key) for key in keys])
 
     async def write_of_thread(self, owner: str, thread_id: str, documents: Sequence[ThreadDocument]) -> None:

@@ -20,7 +20,7 @@ from gateway.opensearch.bulks import Item
 from gateway.opensearch.cluster import USUAL_SECONDS
 from gateway.opensearch.ids import Order, new_token
 from gateway.opensearch.indices import EVENTS, MESSAGES
-from gateway.opensearch.logs import LONG_SECONDS, Logs, OpenLog, chunk_items
+from gateway.opensearch.logs import LONG_SECONDS, Logs, OpenLog, chunk_items, erased
 from gateway.opensearch.run_record import StoredRun, joined_messages, known_key, members_of, run_key, thread_id_of
 from gateway.opensearch.sources import Found, Key, Sources, documents_of, write
 from gateway.opensearch.thread_record import ThreadRecord, fresh_of, with_fresh, with_run
@@ -297,6 +297,9 @@ class Runs:
         before = None if held is None else held.record
         if log.stored.life and (before is None or before.key != log.stored.life):
             raise NotFoundError(f"there is no run {run.run_id!r}")
+        if erase:  # before the commit: nobody would do it if the process ended between the two
+            await self._logs.erase(log, erase)
+            records = erased(records, erase)
         change = await self._writes.written(before, thread, keep, None)
         record, items = change.record, [*change.items]
         chunks, size, last = len(log.firsts), log.size, log.next - 1
@@ -311,14 +314,11 @@ class Runs:
             chunks=chunks,
             last=last,
             size=size,
-            erase=tuple(sorted(erase)),
         )
         record, page = with_run(with_fresh(record, ended), run.run_id)
         if page:
             items += page_items(record, page)
         now = await self._threads.commit(key, held, Change(record, items, change.after), seconds=LONG_SECONDS)
-        if erase:
-            await self._logs.erase(ended, log.thread, erase)
         self._threads.in_line(key, lambda: self._threads.settle(now))
 
     async def _reopened(self, run: RunRecord) -> OpenLog:

@@ -232,8 +232,7 @@ class Threads:
         """Bring the thread's documents up to date, then take the mark away that they are late."""
         assert held.record is not None, "it was just written"
         try:
-            # if documents were late before, nobody knows which: all are written
-            await self.follower.follow(None if before is not None and before.late else before, held.record)
+            await self.follower.follow(before, held.record)
             return await self._commit(key, held, replace(held.record, late=False), (), USUAL_SECONDS)
         except StoreError as error:  # the messages are kept; remove_logs writes the rest
             logger.warning("documents of a thread could not be written yet", extra={"code": error.code})
@@ -283,7 +282,7 @@ class Threads:
         """Writes a committed run into its document, which may be deleted by now."""
         key = run_key(run.run.owner, run.run.run_id)
         followed = bool(record.runs) and record.runs[-1] != run.run.run_id and not run.waits
-        stands = replace(run, stands=True, erase=())
+        stands = replace(run, stands=True)
         return run_document_update(key, stands, followed=followed)
 
     async def _replace(self, key: ThreadKey, held: Held | None, source: bytes, token: str, seconds: float) -> Place:
