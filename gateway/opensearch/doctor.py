@@ -50,7 +50,9 @@ _RIGHTS: Final = (
     # what is not an alias is not written
     _Right("write documents", "PUT", "/{index}/_doc/none?require_alias=true", {}),
     _Right("delete documents", "DELETE", "/{index}/_doc/none"),
+    _Right("delete what a query finds", "POST", "/{index}/_delete_by_query", {"query": {"match_none": {}}}),
     _Right("refresh indices", "POST", "/{index}/_refresh"),
+    _Right("read statistics of indices", "GET", "/{index}/_stats"),
     _Right("read settings of indices", "GET", "/{index}/_settings"),
     _Right("read mappings", "GET", "/{index}/_mapping"),
     _Right("change mappings", "PUT", "/{index}/_mapping", {"properties": {}}),
