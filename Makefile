@@ -59,7 +59,7 @@ CORE = tests/history tests/loops tests/protocols tests/runs tests/turns $(sort $
 ROOM_TESTS = $(if $(ROOM),$(CORE) $(foreach room,$(ROOM),$(call room_tests,$(room))))
 room_tests = $(or $(wildcard tests/$(1)),$(error tests/$(1) is not there: ROOM names folders of tests/))
 
-.PHONY: run example test test-all clients conformance check page reference docs dist benchmark clean
+.PHONY: run example test test-all test-by-pytest test-all-by-pytest checks-beside test-web-demo clients conformance check page reference docs dist benchmark clean
 
 run: .venv/run-stamp
 	+@$(PAGE_OR_NONE)
@@ -70,15 +70,23 @@ example: .venv/run-stamp
 	@$(USE_NODE); exec $(BIN)/python examples/start.py $(NAME)
 
 # test proves the gateway. test-all is the whole suite: also the packages, the image, the benchmarks and what searches long.
-test: SELECTED = -m 'not thorough' $(ROOM_TESTS)
+# The checks run beside pytest, which often waits; what they say is shown in one piece, and one that fails stops no other.
 test test-all: .venv/dev-stamp $(CLIENTS) $(PAGE)
-	@$(if $(ROOM),,$(MAKE) --no-print-directory check)
-	@$(if $(ROOM),,$(USE_NODE); cd web-demo && npm test)
 	@# so that not every gateway that a test starts compiles itself, where PYTHONDONTWRITEBYTECODE is set
 	@$(BIN)/python -m compileall -q gateway
 	@# fetched and prepared once for each user, so that no test waits for it
 	@$(BIN)/python -m tests.opensearch.node
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going $@-by-pytest $(if $(ROOM),,checks-beside)
+
+test-by-pytest: SELECTED = -m 'not thorough' $(ROOM_TESTS)
+test-by-pytest test-all-by-pytest:
 	$(PYTEST) $(SELECTED) $(PYTEST_ARGS)
+
+checks-beside:
+	@said=$$($(MAKE) --no-print-directory check test-web-demo 2>&1); failed=$$?; printf '\n%s\n' "$$said"; exit $$failed
+
+test-web-demo: .venv/dev-stamp $(WEB_DEMO)
+	@$(USE_NODE); cd web-demo && npm test
 
 # CopilotKit, assistant-ui and Microsoft's client; openai-agents, LangChain, litellm, the Vercel AI SDK, Codex and OpenAI's
 # client for JavaScript; A2A's client of 0.3: as people install them (1.7 GB), before a real gateway

@@ -137,3 +137,15 @@ async def a2a_gateway(
     """A gateway in this process. `more` as for `local_gateway`."""
     async with local_gateway(directory, agents, **more) as gateway:
         yield A2AScene(gateway.client, gateway)
+
+
+async def waiting_task(a2a: A2AScene) -> Any:
+    """A task that waits for an approval."""
+    return (await a2a.call("SendMessage", said("refund"), to=of_agent("refunder")))["task"]
+
+
+async def asked_in(a2a: A2AScene, context_id: str) -> list[str]:
+    """The ids of the questions that are open in a context."""
+    thread = await a2a.gateway.application.store.load_thread("local", context_id)
+    assert thread is not None
+    return [item.interrupt.id for item in thread.interrupts]

@@ -44,5 +44,8 @@ async def chat_gateway(
     directory: Path, agents: Sequence[Mapping[str, Any]], **more: Any
 ) -> AsyncGenerator[ChatGateway]:
     """A gateway in this process. `more` as for `local_gateway`."""
-    async with local_gateway(directory, agents, **more) as gateway, openai_client(gateway) as client:
+    async with (
+        local_gateway(directory, agents, **more) as gateway,
+        openai_client(f"{gateway.client.base_url}/v1") as client,
+    ):
         yield ChatGateway(gateway, client)

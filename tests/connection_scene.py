@@ -7,6 +7,7 @@ import asyncio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 HEAD = {"type": "http.response.start", "status": 200, "headers": []}
+CHUNKED_HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Stream:

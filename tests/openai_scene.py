@@ -19,7 +19,7 @@ import httpx
 import httpx2  # what the openai package speaks HTTP with
 from openai import AsyncOpenAI
 
-from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, local_gateway, scripted
+from tests.running_gateway import DEADLINE_SECONDS, NO_TLS, LocalGateway, agent, local_gateway, scripted
 
 KEY: Final = "key-of-the-tests-0123456789"
 PICTURE: Final = base64.b64encode(b"\x89PNG\r\n\x1a\n picture").decode()
@@ -151,11 +151,13 @@ async def openai_gateway(
         async def noted(response: httpx2.Response) -> None:
             exchanges.append((f"{response.request.method} {response.request.url.path}", response.status_code))
 
-        async with openai_client(gateway, noted) as client:
+        async with openai_client(f"{gateway.client.base_url}/v1", noted) as client:
             yield OpenAIScene(gateway, client, exchanges)
 
 
-def openai_client(gateway: LocalGateway, *hooks: Callable[[httpx2.Response], Awaitable[None]]) -> AsyncOpenAI:
+def openai_client(base_url: str, *hooks: Callable[[httpx2.Response], Awaitable[None]], key: str = KEY) -> AsyncOpenAI:
     """The official client of a gateway; the `hooks` are shown each answer."""
-    http = httpx2.AsyncClient(timeout=DEADLINE_SECONDS, trust_env=False, event_hooks={"response": [*hooks]})
-    return AsyncOpenAI(base_url=f"{gateway.client.base_url}/v1", api_key=KEY, max_retries=0, http_client=http)
+    http = httpx2.AsyncClient(
+        timeout=DEADLINE_SECONDS, trust_env=False, verify=NO_TLS, event_hooks={"response": [*hooks]}
+    )
+    return AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0, http_client=http)

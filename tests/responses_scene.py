@@ -71,7 +71,10 @@ async def responses_gateway(
     directory: Path, agents: Sequence[Mapping[str, Any]] = (HELPER, CAREFUL), **more: Any
 ) -> AsyncGenerator[ResponsesGateway]:
     """A gateway in this process. `more` as for `local_gateway`."""
-    async with local_gateway(directory, agents, **more) as gateway, openai_client(gateway) as client:
+    async with (
+        local_gateway(directory, agents, **more) as gateway,
+        openai_client(f"{gateway.client.base_url}/v1") as client,
+    ):
         yield ResponsesGateway(gateway, client)
 
 

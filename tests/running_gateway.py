@@ -36,7 +36,7 @@ from tests.forked_gateways import ForkedProcess, can_fork, fork
 from tests.waiting import until_answered
 
 DEADLINE_SECONDS = 60.0
-_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody speaks TLS here: reading all authorities costs 60 ms
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody speaks TLS here: reading all authorities costs 60 ms
 
 # a gateway of a test opens in 60 ms; these would take 30 more
 _all_parts = functools.cache(known_parts)
@@ -200,7 +200,7 @@ class GatewayClient:
 
     def __init__(self, base_url: str) -> None:
         self.base_url = base_url
-        self.http = httpx.AsyncClient(base_url=base_url, timeout=DEADLINE_SECONDS, trust_env=False, verify=_NO_TLS)
+        self.http = httpx.AsyncClient(base_url=base_url, timeout=DEADLINE_SECONDS, trust_env=False, verify=NO_TLS)
 
     def run_url(self, agent_id: str) -> str:
         return f"{self.base_url}/agents/{agent_id}/run"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import sqlite3
 from collections.abc import Awaitable, Callable, Generator, Iterable
@@ -28,6 +29,8 @@ Result = TypeVar("Result")
 
 DEADLINE_SECONDS = 20.0
 OWNER = "key-1"
+CLUSTER_KEY = Secret(base64.b64encode(b"k" * 32).decode())
+"""The master key of stores in a cluster, which have no key file."""
 
 
 def sqlite_store(directory: Path, url: str = "sqlite:///gateway.db") -> Store:
@@ -49,7 +52,8 @@ def memory_store(directory: Path) -> Store:
 
 def opensearch_store(directory: Path) -> Store:
     """A store in the shared cluster, not opened; the folder stands for its indices."""
-    return OPENSEARCH.open(INDEX_SETS.store_url(directory), StoreEnvironment(SystemClock(), directory))
+    keys = (CLUSTER_KEY,)
+    return OPENSEARCH.open(INDEX_SETS.store_url(directory), StoreEnvironment(SystemClock(), directory, keys))
 
 
 class OpensIn(Protocol):
@@ -71,7 +75,8 @@ def _in_environment(store_type: StoreType, url_of: Callable[[Path], str]) -> Ope
         thread_documents: ThreadDocuments | None = None,
         master_keys: tuple[Secret, ...] = (),
     ) -> Store:
-        environment = StoreEnvironment(clock, directory, master_keys, on_secrets, thread_documents)
+        keys = master_keys or ((CLUSTER_KEY,) if store_type is OPENSEARCH else ())
+        environment = StoreEnvironment(clock, directory, keys, on_secrets, thread_documents)
         return store_type.open(url_of(directory), environment)
 
     return opened

@@ -381,6 +381,40 @@ def test_a_room_is_tested_with_the_core_and_without_the_checks(tmp_path: Path) -
     assert refused.returncode != 0
 
 
+def feigned(directory: Path, *failing: str) -> Path:
+    """A source whose programs only say what they are asked for; these commands fail."""
+    source = copy_of_the_source(directory, ["Makefile"])
+    made = [f"{folder}/package{end}.json" for folder in ("tests/clients", "web-demo") for end in ("", "-lock")]
+    made += ["pyproject.toml", "constraints.txt", ".venv/bin/python", ".venv/dev-stamp"]
+    made += ["tests/clients/node_modules/.stamp", "web-demo/node_modules/.stamp", "gateway/page_files/.stamp"]
+    for name in made:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).touch()
+    fails = "".join(f'*"{command}"*) exit 1;; ' for command in failing)
+    for program in ("python", "ruff", "mypy", "lint-imports", "npm", "node"):
+        file = source / ".venv/bin" / program
+        file.write_text(f'#!/bin/sh\necho "${{0##*/}} $*"\ncase "${{0##*/}} $*" in {fails}esac\n')
+        file.chmod(0o755)
+    return source
+
+
+@needs_make
+@pytest.mark.parametrize("failing", [(), ("ruff check",), ("npm test",), ("-m pytest",), ("mypy", "npm test")])
+def test_whatever_fails_in_the_tests_or_beside_them_stops_no_other_but_fails_the_whole(
+    failing: Sequence[str], tmp_path: Path
+) -> None:
+    source = feigned(tmp_path, *failing)
+    path = programs(tmp_path, "make", "sh", "find")
+    run = make(source, f"BIN={source}/.venv/bin", "test", path=Path(f"{source}/.venv/bin:{path}"))
+    lines = [line for line in run.stdout.splitlines() if "pytest" not in line]
+    ran = [command for command in ("ruff check .", "npm test") if command in lines]
+
+    assert (run.returncode == 0) == (not failing), run.stdout + run.stderr
+    assert "python -m pytest" in run.stdout
+    assert ran == ["ruff check .", "npm test"]
+    assert lines.index("npm test") - lines.index("ruff check .") < 10, "what the checks say is in one piece"
+
+
 @needs_make
 @pytest.mark.thorough
 def test_every_test_is_run_by_make_test_all_or_by_another_target(

@@ -171,6 +171,15 @@ class VersionWalk:
         states = [dump_json(each.state) for each in self._versions if not isinstance(each.state, Absent)]
         return sum(map(len, self.records)) + sum(map(len, states))
 
+    @property
+    def copied_size(self) -> int:
+        """As `size`, if forks have copies of their messages."""
+        size = self.size - sum(map(len, self.records))
+        for plain in self.threads.values():
+            own = {encode_message(m) for each in plain.versions.values() for m in (*each.earlier, *each.shown)}
+            size += sum(map(len, own))
+        return size
+
     async def check(self) -> None:
         for name, plain in self.threads.items():
             thread = await within(self.store.load_thread(self._owner, name))

@@ -189,7 +189,7 @@ class Aggregator:
                 assert not isinstance(value, str), "numbers and dates are numbers"
                 groups.setdefault(_begin(value, histogram), set()).add(row)
         buckets: list[JsonValue] = []
-        for begin in _begins(groups, histogram):
+        for begin in bucket_begins(groups, histogram):
             members = groups.get(begin, set())
             if len(members) >= histogram.least:
                 keys = key_of(int(begin), "date") if histogram.dates else {"key": float(begin)}
@@ -264,7 +264,7 @@ def _begin(value: int | float, histogram: HistogramBuckets) -> float:
         raise QueryError(f"the interval {interval!r} is too small for the value {value!r}") from None
 
 
-def _begins(groups: Mapping[float, object], histogram: HistogramBuckets) -> Iterable[float]:
+def bucket_begins(groups: Mapping[float, object], histogram: HistogramBuckets) -> Iterable[float]:
     """The beginnings of the buckets, in order; with those of empty buckets between others, if they are wanted."""
     if histogram.least > 0 or not groups:
         return sorted(groups)

@@ -76,6 +76,11 @@ class Cluster:
     def open(self) -> None:
         self._is_closed = False
 
+    def check(self) -> None:
+        """Raises StoreError if it is closed."""
+        if self._is_closed:
+            raise StoreError("the store is closed")
+
     async def close(self) -> None:
         self._is_closed = True
         transport, self._transport = self._transport, None

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.embedded_index.aggregation import Value, key_of, shown_metric
+from gateway.embedded_index.aggregation import Value, bucket_begins, key_of, shown_metric
 from gateway.embedded_index.evaluation import plain
 from gateway.messages import JsonObject, JsonValue
 from gateway.opensearch.document_fields import Field
@@ -29,7 +29,9 @@ from gateway.query_dsl.aggregations import (
 from gateway.query_dsl.clauses import QueryError, Scalar
 from gateway.query_dsl.field_mapping import Kind, plain_text
 
-_MOST_EXACT = 40_000  # the cluster counts more values than that about
+# The cluster counts more values than that about. Each bucket takes memory for so many.
+_MOST_EXACT = 40_000
+_MOST_EXACT_IN_BUCKETS = 3_000
 _STATS: Final = ("min", "max", "avg", "sum")
 # The values at one path of a flat_object, whose terms begin with the path.
 _AT_PATH = (
@@ -46,6 +48,7 @@ class AggregationWriter:
 
     queries: QueryWriter
     _buckets: int = 0
+    _depth: int = 0
 
     def write(self, aggregations: Aggregations) -> Query:
         """The aggregations for the cluster.
@@ -87,7 +90,12 @@ class AggregationWriter:
                 return self._with(aggregation.inner, {"filter": {"bool": {"must_not": [there]}}})
 
     def _with(self, inner: Aggregations, aggregation: Query) -> Query:
-        return {**aggregation, "aggs": self.write(inner)} if inner else aggregation
+        if not inner:
+            return aggregation
+        self._depth += 1
+        written = {**aggregation, "aggs": self.write(inner)}
+        self._depth -= 1
+        return written
 
     def _field(self, path: str, *, allow_text: bool = False) -> Field | None:
         field = self.queries.field(path)
@@ -115,7 +123,7 @@ class AggregationWriter:
         field = self._field(metric.field)
         missing = None if metric.missing is None else self._value(field, metric.missing)
         if metric.kind == "cardinality":
-            exact = {"precision_threshold": _MOST_EXACT}
+            exact = {"precision_threshold": _MOST_EXACT_IN_BUCKETS if self._depth else _MOST_EXACT}
             return {"cardinality": {**_terms_of(field), **exact, **_missing_term(field, missing)}}
         if metric.kind == "value_count":
             if field is not None and field.prefix:
@@ -153,7 +161,8 @@ class AggregationWriter:
         kind, numbers = self._numbers(histogram.field, "date_histogram" if histogram.dates else "histogram")
         if histogram.dates and kind not in ("date", None):
             raise QueryError(f"'date_histogram' needs dates, and {histogram.field!r} is {kind}; use 'histogram'")
-        asked: Query = {"field": numbers, "min_doc_count": histogram.least}
+        # empty buckets between others are added here: the cluster would add any number of them
+        asked: Query = {"field": numbers, "min_doc_count": max(histogram.least, 1)}
         if not histogram.dates:
             return {"histogram": {**asked, "interval": histogram.interval, "offset": histogram.offset}}
         if isinstance(histogram.interval, str):
@@ -171,7 +180,7 @@ class AggregationWriter:
             case RangeBuckets():
                 return self._in_ranges(aggregation, found)
             case HistogramBuckets():
-                return {"buckets": [self._in_interval(aggregation, each) for each in found["buckets"]]}
+                return self._in_intervals(aggregation, found)
             case FilterBuckets():
                 return self._filtered(aggregation, found)
             case MissingBucket():
@@ -239,10 +248,14 @@ class AggregationWriter:
             buckets.append(self._bucket(ranges.inner, each, **keys))
         return {"buckets": buckets}
 
-    def _in_interval(self, histogram: HistogramBuckets, found: Mapping[str, Any]) -> JsonObject:
-        begin = found["key"]
-        keys = key_of(int(begin), "date") if histogram.dates else {"key": float(begin)}
-        return self._bucket(histogram.inner, found, **keys)
+    def _in_intervals(self, histogram: HistogramBuckets, found: Mapping[str, Any]) -> JsonObject:
+        groups: dict[float, Mapping[str, Any]] = {float(each["key"]): each for each in found["buckets"]}
+        buckets: list[JsonValue] = []
+        for begin in bucket_begins(groups, histogram):
+            keys = key_of(int(begin), "date") if histogram.dates else {"key": begin}
+            each = groups.get(begin) or _empty_bucket(histogram.inner)
+            buckets.append(self._bucket(histogram.inner, each, **keys))
+        return {"buckets": buckets}
 
     def _filtered(self, filters: FilterBuckets, found: Mapping[str, Any]) -> JsonObject:
         made = [
@@ -254,6 +267,25 @@ class AggregationWriter:
         if made[0][0] is None:
             return {"buckets": [bucket for _, bucket in made]}
         return {"buckets": {str(name): bucket for name, bucket in made}}
+
+
+def _empty_bucket(inner: Aggregations) -> Query:
+    """What the cluster would give for a bucket without documents."""
+    return {"doc_count": 0, **{str(number): _of_nothing(each) for number, each in enumerate(inner.values())}}
+
+
+def _of_nothing(aggregation: Aggregation) -> Query:
+    match aggregation:
+        case Metric():
+            return {"value": 0, "count": 0, "min": None, "max": None, "avg": None, "sum": 0.0}
+        case TermBuckets() | HistogramBuckets():
+            return {"buckets": [], "sum_other_doc_count": 0}
+        case RangeBuckets():
+            return {"buckets": [_empty_bucket(aggregation.inner)] * len(aggregation.ranges)}
+        case FilterBuckets():
+            return {"buckets": [_empty_bucket(aggregation.inner)] * len(aggregation.filters)}
+        case MissingBucket():
+            return _empty_bucket(aggregation.inner)
 
 
 def _filters(queries: Sequence[Query]) -> Query:

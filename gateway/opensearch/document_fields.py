@@ -37,7 +37,8 @@ ANALYSIS: Final[Mapping[str, Any]] = {
         "tokenizer": {WORDS: {"type": "whitespace", "max_token_length": 1_000_000}},
         "analyzer": {WORDS: {"type": "custom", "tokenizer": WORDS}},
     },
-    "mapping": {"total_fields": {"limit": 10_000}},
+    # fields of kinds that have changed since stay
+    "mapping": {"total_fields": {"limit": 10_000}, "nested_fields": {"limit": 1_000}},
 }
 
 _GAP = 100  # positions between two texts of one field: no phrase spans both

@@ -1,6 +1,6 @@
 """The index of documents: reads and writes of single documents, many at once, and searches as they are sent.
 
-Below: document_records, bulks, cluster. Above: documents, document_search, document_transfer. Reads by id see each
+Below: document_records, sources. Above: documents, document_search, document_transfer. Reads by id see each
 write at once; searches see what this process has written. All kinds share the index, and each has fields of its own.
 """
 
@@ -16,11 +16,13 @@ import orjson
 from gateway.documents.document import DocumentKind
 from gateway.errors import StoreError
 from gateway.messages import JsonObject
-from gateway.opensearch.bulks import MOST_BYTES, Bulks, Done, Item
-from gateway.opensearch.cluster import USUAL_SECONDS, Cluster, error_of, failure, is_busy
-from gateway.opensearch.document_fields import Layout
-from gateway.opensearch.document_records import INDEX, META, NewDocument, Stored, decoded, digest, encoded, keys_of
-from gateway.opensearch.indices import DOCUMENTS, STATE
+from gateway.opensearch.bulks import MOST_BYTES, Done, Item
+from gateway.opensearch.cluster import USUAL_SECONDS, failure, is_busy
+from gateway.opensearch.document_fields import SEARCHED, Layout
+from gateway.opensearch.document_records import INDEX, META, NewDocument, Stored, decoded, encoded, keys_of
+from gateway.opensearch.ids import digest
+from gateway.opensearch.indices import DOCUMENTS, STATE, make_index
+from gateway.opensearch.sources import Sources
 from gateway.query_dsl.clauses import QueryError
 
 BASE: Final = "document-base"
@@ -29,39 +31,42 @@ _FIRST_WAIT_SECONDS = 0.05
 _ONE_PAGE: Final = 1_000
 _TOO_MANY_BUCKETS = "too_many_buckets_exception"
 _TOO_MANY_CLAUSES = ("too_many_clauses", "too_many_nested_clauses", "maxClauseCount")
+_TOO_COMPLEX = "too_complex_to_determinize_exception"
 
 
 class DocumentIndex:
     """`base` is added to the numbers that the index gives, to make versions of them; see document_records."""
 
-    def __init__(self, cluster: Cluster, bulks: Bulks) -> None:
-        self.cluster = cluster
-        self.bulks = bulks
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self.cluster = sources.cluster
         self.base = 0
         self._layouts: dict[int, Layout] = {}
+        self._mapped: set[str] = set()
         self._prepared: set[str] = set()
 
     async def open(self) -> None:
-        """Make the index if there is none, and read its base."""
-        answer = await self.cluster.request("PUT", self._path(""), INDEX, allowed=(400,), seconds=30)
-        error = answer.body.get("error")
-        if answer.status == 400 and not (
-            isinstance(error, dict) and error.get("type") == "resource_already_exists_exception"
-        ):
-            raise error_of(answer)
+        """Make the index if there is none, and read which fields it has and how versions are counted."""
+        there = await self.cluster.request("GET", self._path("/_mapping"), allowed=(404,), seconds=30)
+        self._mapped = set()
+        if there.status == 404:
+            await make_index(self.cluster, self.cluster.index(DOCUMENTS), INDEX)
+        else:
+            found: Any = there.body[self.cluster.index(DOCUMENTS)]
+            self._mapped |= found["mappings"]["properties"][SEARCHED].get("properties", {}).keys()
         await self.read_base()
 
     async def read_base(self) -> None:
         """Read how versions are counted."""
-        found = await self.cluster.request("GET", f"/{self.cluster.index(STATE)}/_doc/{BASE}", allowed=(404,))
-        source: Any = found.body.get("_source") or {}
+        state = await self.cluster.request("GET", f"/{self.cluster.index(STATE)}/_doc/{BASE}", allowed=(404,))
+        source: Any = state.body.get("_source") or {}
         self.base = int(source.get("base", 0))
 
     async def set_base(self, version: int) -> None:
         """Have all documents that come get a larger version."""
         base = version - await self.next_number()
         state = {"kind": BASE, "base": base}
-        await self.bulks.write([Item("index", STATE, BASE, orjson.dumps(state))])
+        await self.sources.bulks.write([Item("index", STATE, BASE, orjson.dumps(state))])
         self.base = base
 
     async def next_number(self) -> int:
@@ -87,9 +92,10 @@ class DocumentIndex:
         """Make the fields of a kind, if they are not there."""
         if layout.digest in self._prepared:
             return
-        await self.cluster.request("PUT", self._path("/_mapping"), layout.mapping(), seconds=30)
+        if layout.container not in self._mapped:
+            await self.cluster.request("PUT", self._path("/_mapping"), layout.mapping(), seconds=30)
         kept = {"kind_name": layout.kind.name, "properties": layout.properties.decode()}
-        await self.bulks.write([Item("create", DOCUMENTS, f"properties-{layout.digest}", orjson.dumps(kept))])
+        await self.sources.bulks.write([Item("create", DOCUMENTS, f"properties-{layout.digest}", orjson.dumps(kept))])
         self._prepared.add(layout.digest)
 
     async def properties(self, layout_digest: str) -> bytes:
@@ -107,7 +113,7 @@ class DocumentIndex:
         with `own_ids`.
         """
         for key in keys_of(kind, document_id, owner):
-            path = self._path(f"/_doc/{key}?_source_includes={_included(body=body)}")
+            path = self._path(f"/_doc/{key}{_included(body=body)}")
             answer = await self.cluster.request("GET", path, allowed=(404,))
             if answer.status != 404:
                 found = decoded(answer.body, self.base)
@@ -118,7 +124,7 @@ class DocumentIndex:
     async def read_many(self, sizes: Mapping[str, int], *, body: bool = True) -> AsyncGenerator[tuple[str, Stored]]:
         """Those of the documents that exist, in this order. `sizes`: about how many bytes each has."""
         for keys in _batches(sizes if body else dict.fromkeys(sizes, 0)):
-            path = self._path(f"/_mget?_source_includes={_included(body=body)}")
+            path = self._path(f"/_mget{_included(body=body)}")
             answer: Any = await self.cluster.request("POST", path, {"ids": list(keys)})
             for found in answer.body["docs"]:
                 if found.get("found"):
@@ -132,7 +138,7 @@ class DocumentIndex:
 
     async def write(self, items: Sequence[Item]) -> list[Done]:
         """Write, and give the results in their order, conflicts included."""
-        return await self.bulks.write(items)
+        return await self.sources.bulks.write(items)
 
     # --- searches -------------------------------------------------------------------------------------------------
 
@@ -192,24 +198,22 @@ class DocumentIndex:
         (answer,) = await self.search(counting(query))
         return total_of(answer)
 
-    async def keys(self, filters: Sequence[JsonObject]) -> list[str]:
-        """The keys of some documents that pass the filters."""
-        query: Any = {"bool": {"filter": list(filters)}}
-        (answer,) = await self.search({"query": query, "size": _ONE_PAGE, "_source": False})
-        return [hit["_id"] for hit in answer["hits"]["hits"]]
-
     async def index_again(self, layout: Layout, filters: Sequence[JsonObject]) -> None:
         """Index the documents of a kind that pass the filters again, if its fields have changed. Each keeps its
         version; one that somebody changes meanwhile is left to them.
         """
         stale: Any = [*filters, {"bool": {"must_not": [{"term": {"indexed_as": layout.digest}}]}}]
-        while True:
+        is_done = False
+        while not is_done:
             items: list[Item] = []
+            is_done, size = True, 0
             async for key, stored in self.each(stale, ["place", "owner"], most=_ONE_PAGE):
                 data, _ = await self.encoded(layout, await asyncio.to_thread(stored.again, layout))
                 items.append(Item("index", DOCUMENTS, key, data, stored.place))
-            if not items:
-                return
+                is_done, size = False, size + len(data)
+                if size > MOST_BYTES:
+                    await self.write(items)
+                    items, size = [], 0
             await self.write(items)
 
     def _path(self, rest: str) -> str:
@@ -243,7 +247,7 @@ def size_of(hit: Mapping[str, Any]) -> int:
 
 
 def _included(*, body: bool) -> str:
-    return ",".join([*META, "body", "sealed"] if body else META)
+    return "" if body else f"?_source_includes={','.join(META)}"
 
 
 def _batches(sizes: Mapping[str, int]) -> Iterable[Sequence[str]]:
@@ -278,6 +282,8 @@ def _refused(answers: Sequence[Mapping[str, Any]]) -> StoreError | None:
                 "the search looks up too many words and values at once; ask for fewer words, in fewer fields, in fewer "
                 "clauses"
             )
+        if _TOO_COMPLEX in said:
+            raise QueryError("a pattern with wildcards is too complex; write fewer wildcards and more letters")
         busy = failure(answer["status"], error)
         if not is_busy(answer["status"], error):
             raise busy

@@ -8,7 +8,6 @@ words and values.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -362,8 +361,8 @@ def _best(queries: Sequence[Query], tie_breaker: float) -> Query:
     """The documents that a query finds, each with its best score, plus `tie_breaker` times its other scores."""
     if not queries:
         return NOTHING
-    if not (tie_breaker >= 0 and math.isfinite(tie_breaker)):
-        raise clauses.QueryError(f"'tie_breaker' is a number from 0, not {tie_breaker!r}")
+    if not 0 <= tie_breaker <= 1:
+        raise clauses.QueryError(f"'tie_breaker' is a number from 0 to 1, not {tie_breaker!r}")
     return {"dis_max": {"queries": queries, "tie_breaker": tie_breaker}}
 
 

@@ -7,11 +7,9 @@ the numbers of the store that it was moved from; one that was moved or indexed a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from uuid import uuid4
 
 import orjson
 
@@ -22,7 +20,9 @@ from gateway.errors import TooLargeError
 from gateway.messages import JsonObject, JsonValue
 from gateway.opensearch.bulks import Place
 from gateway.opensearch.document_fields import ANALYSIS, SEARCHED, Layout
-from gateway.opensearch.indices import SETTINGS
+from gateway.opensearch.ids import digest, new_token
+from gateway.opensearch.indices import SETTINGS, mapping_of
+from gateway.opensearch.run_record import thread_id_of
 from gateway.owners import site_of
 from gateway.query_dsl.field_mapping import SearchedObject
 from gateway.records import dump_json, load_json
@@ -44,8 +44,8 @@ _FIELDS: Final[Mapping[str, Any]] = {
     "nothing": {"properties": {"k": _KEYWORD, "d": {"type": "double"}, "n": {"type": "integer"}}},
 }
 INDEX: Final[JsonObject] = {
-    "settings": {"index": {**SETTINGS, **ANALYSIS, "number_of_shards": 1}},
-    "mappings": {"dynamic": False, "_source": {"excludes": [SEARCHED]}, "properties": dict(_FIELDS)},
+    "settings": {"index": {**SETTINGS, **ANALYSIS}},
+    "mappings": {**mapping_of(_FIELDS), "_source": {"excludes": [SEARCHED]}},
 }
 META: Final = ["record", "version", "kind", "indexed_as"]
 """What of a stored document is needed to know everything but its body."""
@@ -119,11 +119,6 @@ class Stored:
         )
 
 
-def digest(*names: str) -> str:
-    """A short name for some texts of any form and length."""
-    return hashlib.sha256(orjson.dumps([_bytes(name).hex() for name in names])).hexdigest()[:40]
-
-
 def keys_of(kind: DocumentKind, document_id: str, owner: str) -> list[str]:
     """The `_id`s that the document may have in the index; the first is that of a new one. One that was moved in has the
     last: what is moved does not say whether the kind has `own_ids`.
@@ -145,7 +140,7 @@ def place_of(document_id: str) -> str:
     try:
         return f"0{document_id.encode().hex()}"
     except UnicodeEncodeError:
-        return f"1{_bytes(document_id).hex()}"
+        return f"1{document_id.encode('utf-8', 'surrogatepass').hex()}"
 
 
 def id_at(place: str) -> str:
@@ -161,7 +156,7 @@ def encoded(layout: Layout, new: NewDocument) -> tuple[bytes, str]:
     """
     if len(new.sealed or b"") > 2 * MAX_DOCUMENT_BYTES:
         raise TooLargeError(f"the secrets of the {layout.kind.name} are too large; at most 4 MiB are stored")
-    token = uuid4().hex
+    token = new_token()
     record: list[JsonValue] = [
         new.document_id,
         new.owner,
@@ -183,7 +178,7 @@ def encoded(layout: Layout, new: NewDocument) -> tuple[bytes, str]:
         SEARCHED: layout.values(new.searched),
     }
     if new.thread_id is not None:
-        stored["thread"] = digest(new.owner, new.thread_id)
+        stored["thread"] = thread_id_of(new.owner, new.thread_id)
     if (site := site_of(new.owner)) is not None:
         stored["site"] = digest(site)
     if new.sealed is not None:
@@ -215,7 +210,3 @@ def decoded(found: Mapping[str, Any], base: int) -> Stored:
         source.get("body", "").encode(),
         None if sealed is None else sealed.encode(),
     )
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

@@ -119,11 +119,11 @@ class _Search:
         asked = self._asked
         scored = self._by_score or asked.minimum_score is not None
         writer = QueryWriter(self._layout, self._lookup, self._now, Count(), scored=scored)
-        sort = [self._sort_of(key) for key in asked.sort] or [{"_score": {"order": "desc"}}]
         query: Query = {"bool": {"must": [writer.write(asked.query)], "filter": self._filters}}
+        sort = [self._sort_of(key) for key in asked.sort] or [{"_score": {"order": "desc"}}]
         body: Query = {
             "query": query,
-            "from": asked.start,
+            "from": asked.start if asked.size else 0,
             # the best score of all hits comes with the first one
             "size": max(asked.size, 1) if self._by_score else asked.size,
             "sort": [*sort, _by_version(self._index.base)],

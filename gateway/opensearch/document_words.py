@@ -114,7 +114,7 @@ class WordLookup:
 
 def _within(asked: Field, aggregation: Query) -> Query:
     """The aggregation over the objects that the field is in, as `inner` of another one."""
-    outer: Query = {"nested": {"path": asked.level}} if asked.level else {"filter": {"match_all": {}}}
+    outer: Query = {"nested": {"path": asked.name.rpartition(".")[0]}} if asked.level else {"filter": {"match_all": {}}}
     return {**outer, "aggs": {"inner": aggregation}}
 
 

@@ -70,12 +70,11 @@ class _Export:
     """Reads a store's indices. Threads and runs whose `order` is larger than the last ones' came after it began."""
 
     def __init__(self, cluster: Cluster) -> None:
-        bulks = Bulks(cluster)
-        self._sources = Sources(cluster, bulks)
+        self._sources = Sources(cluster, Bulks(cluster))
         self._threads = Threads(self._sources, Order())
         self._logs = Logs(self._sources)
         self._state = State(self._sources)
-        self._documents = DocumentIndex(cluster, bulks)
+        self._documents = DocumentIndex(self._sources)
         self._last_run = self._last_thread = -1
 
     async def pieces(self) -> AsyncGenerator[Moved]:

@@ -85,7 +85,7 @@ class Import:
             )
         await self._state.begin_import()
         try:
-            taker = _Taker(self._sources, self._state, self._runs, self._documents.importing(), self._sealing)
+            taker = _Taker(self._sources, self._state, self._runs, DocumentImport(self._documents.index), self._sealing)
             async with aclosing(piece_batches.read(moved)) as pieces:
                 async for piece in pieces:
                     await taker.take(piece)
@@ -108,7 +108,7 @@ class Import:
             await self._sources.delete_found((name,), everything)
         self._sources.cluster.wrote(STATE)
         await self._sources.delete_found((STATE,), _KINDS)
-        self._documents.forget()
+        self._documents.index.forget()
         self._threads.forget_all()
         await self._state.end_import()
 

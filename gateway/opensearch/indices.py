@@ -61,6 +61,7 @@ MAPPINGS: Final[Mapping[str, Mapping[str, Any]]] = {
         "finished_at": _DOUBLE,
         "order": _LONG,
         "has_log": _BOOLEAN,
+        "begun": _BOOLEAN,
         "waits": _BOOLEAN,
         "followed": _BOOLEAN,
         "site": _KEYWORD,
@@ -114,13 +115,13 @@ async def make_indices(cluster: Cluster) -> None:
         index = cluster.index(name)
         found: Any = there.get(index)
         if found is None:
-            await _make_index(cluster, index, fields)
+            await make_index(cluster, index, {"settings": {"index": dict(SETTINGS)}, "mappings": mapping_of(fields)})
         elif not fields.keys() <= found["mappings"].get("properties", {}).keys():
             await cluster.request("PUT", f"/{index}/_mapping", mapping_of(fields), seconds=30)
 
 
-async def _make_index(cluster: Cluster, index: str, fields: Mapping[str, Any]) -> None:
-    body: JsonObject = {"settings": {"index": dict(SETTINGS)}, "mappings": mapping_of(fields)}
+async def make_index(cluster: Cluster, index: str, body: JsonObject) -> None:
+    """Make an index, unless it is there. `index` is its whole name, `body` its settings and mappings."""
     answer = await cluster.request("PUT", f"/{index}", body, allowed=(400,), seconds=30)
     error = answer.body.get("error")
     # another gateway may just have made it

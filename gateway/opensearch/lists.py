@@ -243,6 +243,15 @@ class Lists:
         """All documents of an index that a query finds, in their order."""
         return [found async for page in self._sources.pages(name, query, ("order",)) for found in page]
 
+    async def queued(self, owner: str, thread_id: str) -> list[StoredRun]:
+        """The thread's runs that have not begun."""
+        await self._threads.settled()
+        of_thread: JsonObject = {"term": {"thread": thread_id_of(owner, thread_id)}}
+        found = await self.every(RUNS, _all_of(of_thread, {"term": {"begun": False}}))
+        runs = [run_record.decode(each) for each in found]
+        confirmed = await self._runs.confirmed({(owner, each.run.run_id): each for each in runs})
+        return [each for each in confirmed.values() if each.waits]
+
     async def some_runs(self, query: JsonObject, count: int) -> list[StoredRun]:
         """Some of the runs that a query finds, the first that ended first."""
         await self._threads.settled()

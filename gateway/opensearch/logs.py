@@ -107,7 +107,9 @@ class Logs:
             return future
         log.next += records.count
         log.waiting.append(_Appended(first, records, future))
-        self.go_on(log)
+        if len(log.waiting) == 1 and not log.under_way:
+            # what else comes in this round of the event loop goes with it
+            asyncio.get_running_loop().call_soon(self.go_on, log)
         return future
 
     def go_on(self, log: OpenLog) -> None:
@@ -228,7 +230,7 @@ class Logs:
         """The number of the chunk that has this event, or of one before it."""
         if event <= 1:
             return 0
-        if log is not None:
+        if log is not None and log.is_begun:
             return max(bisect_right(log.firsts, event) - 1, 0)
         low, high = 0, _count(stored, None)
         while high is not None and high - low > _AT_ONCE:
@@ -288,7 +290,7 @@ def erased(records: EventRecords, message_ids: frozenset[str]) -> EventRecords:
 
 def _count(stored: StoredRun, log: OpenLog | None) -> int | None:
     """How many chunks there are; None: nobody knows."""
-    if log is not None:
+    if log is not None and log.is_begun:
         return len(log.firsts)
     return stored.chunks if stored.run.status.ended else None
 
@@ -309,7 +311,7 @@ def _numbered(chunk: Chunk, after: int) -> Iterator[NumberedEvent]:
 def _joined(records: Sequence[EventRecords]) -> EventRecords:
     if len(records) == 1:
         return records[0]
-    return EventRecords(sum(each.count for each in records), b"\n".join(each.lines for each in records), records[-1].at)
+    return EventRecords(sum(each.count for each in records), b"\n".join(each.lines for each in records), records[0].at)
 
 
 def _without_words(event: Event, message_ids: frozenset[str]) -> Event:

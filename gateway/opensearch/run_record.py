@@ -91,6 +91,7 @@ def members_of(stored: StoredRun, *, followed: bool) -> JsonObject:
         "changed_at": run.changed_at,
         "order": stored.order,
         "has_log": stored.moved.has_log,
+        "begun": not stored.waits,
         "waits": stored.moved.waiting_messages is not None,
         "followed": followed,
     }

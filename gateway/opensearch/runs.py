@@ -59,9 +59,15 @@ class Runs:
         seen = {key: run_record.decode(found) for key, found in zip(keys, documents, strict=True) if found is not None}
         return await self.confirmed(seen)
 
-    async def confirmed(self, seen: Mapping[RunKey, StoredRun]) -> dict[RunKey, StoredRun]:
-        """Those that their threads confirm, as of their threads' last commits."""
-        records = await self._threads.records(list({_thread_of(each): None for each in seen.values()}))
+    async def confirmed(
+        self, seen: Mapping[RunKey, StoredRun], known: Mapping[ThreadKey, ThreadRecord | None] | None = None
+    ) -> dict[RunKey, StoredRun]:
+        """Those that their threads confirm, as of their threads' last commits. `known` are threads that were just
+        read.
+        """
+        records: dict[ThreadKey, ThreadRecord | None] = {**(known or {})}
+        threads = dict.fromkeys(map(_thread_of, seen.values()))
+        records |= await self._threads.records([key for key in threads if key not in records])
         confirmed: dict[RunKey, StoredRun] = {}
         for key, stored in seen.items():
             now = as_committed(stored, records[_thread_of(stored)])
@@ -77,7 +83,14 @@ class Runs:
         first, known = await self._sources.read([run_key(owner, client_id), known_key(owner, client_id)])
         return await self._known(owner, client_id, first, known)
 
-    async def _known(self, owner: str, client_id: str, first: Found | None, known: Found | None) -> list[StoredRun]:
+    async def _known(
+        self,
+        owner: str,
+        client_id: str,
+        first: Found | None,
+        known: Found | None,
+        records: Mapping[ThreadKey, ThreadRecord | None] | None = None,
+    ) -> list[StoredRun]:
         seen: dict[RunKey, StoredRun] = {}
         if first is not None:
             stored = run_record.decode(first)
@@ -88,7 +101,7 @@ class Runs:
             for key, found in zip(keys, await self._sources.read([run_key(*key) for key in keys]), strict=True):
                 if found is not None:
                     seen[key] = run_record.decode(found)
-        confirmed = await self.confirmed(seen) if seen else {}
+        confirmed = await self.confirmed(seen, records) if seen else {}
         return sorted(confirmed.values(), key=lambda each: each.order, reverse=True)
 
     async def load_start(self, owner: str, client_id: str, thread_id: str | None) -> RunsAndThread:
@@ -97,14 +110,16 @@ class Runs:
         if thread_id is not None:
             keys.append(thread_key(owner, thread_id))
         first, known, *threads = await self._sources.read(keys)
-        held: Held | None = None
+        records: dict[ThreadKey, ThreadRecord | None] = {}
         if thread_id is not None:
             held = self._threads.took((owner, thread_id), threads[0])
-        found = await self._known(owner, client_id, first, known) if first is not None or known is not None else []
+            records[owner, thread_id] = None if held is None else held.record
+        found = await self._known(owner, client_id, first, known, records) if first or known else []
         runs = [each.run for each in found]
-        if thread_id is None:
-            held = await self._threads.find((owner, runs[0].thread_id)) if runs else None
-        record = None if held is None else held.record
+        if thread_id is None and runs:
+            thread_id = runs[0].thread_id
+            records[owner, thread_id] = await self._threads.record((owner, thread_id))
+        record = None if thread_id is None else records[owner, thread_id]
         return RunsAndThread(runs, None if record is None else await self._threads.whole(record))
 
     # --- begin
@@ -154,7 +169,9 @@ class Runs:
         before = None if held is None else held.record
         items: list[Item] = []
         if fork is not None:
-            before, items = await self._writes.forked(fork.of, fork.version, fork.thread, fork.start, held)
+            before, items = await self._writes.forked(
+                log.stored.run.owner, fork.of, fork.version, fork.thread, fork.start, held
+            )
             if before is None:
                 raise NotFoundError(
                     f"there is no version {fork.version} of thread {fork.of!r}", code="version_not_found"
@@ -266,6 +283,8 @@ class Runs:
             place = found.place
         source, parts = documents_of(key, run_record.encode(stored), members_of(stored, followed=False), new_token())
         await self._sources.write_new(parts)
+        if run.reused_id is not None:
+            await self.note_known(stored)
         done = await self._sources.write_one(write("create" if place is None else "index", key, source, place))
         if done.place is None:
             again = await self._sources.read_one(key)
@@ -355,36 +374,35 @@ class Runs:
         if not stored.run.status.ended:
             raise ConflictError(f"run {run_id!r} has not ended")
 
-        async def work() -> bool:
-            key = run_key(owner, run_id)
-            held = await self._threads.find((owner, stored.run.thread_id))
-            if held is not None:
-                await self._threads.settle(held)
-            done = await self._sources.write_one(Item("delete", key.name, key.document_id))
-            return done.place is not None and done.status != 404
-
-        deleted = await asyncio.shield(self._threads.in_line((owner, stored.run.thread_id), work))
+        await asyncio.shield(self._without_fresh(stored))
+        key = run_key(owner, run_id)
+        done = await self._sources.write_one(Item("delete", key.name, key.document_id))
+        deleted = done.place is not None
         if deleted:
             await self.remove_log(stored)
         return deleted
 
-    async def without_log(self, stored: StoredRun) -> bool:
-        """Delete the log of a run that ended; the run stays. False: it had none, or is gone."""
-        if not stored.run.status.ended or not stored.moved.has_log:
-            return False
+    async def without_logs(self, runs: Sequence[StoredRun]) -> None:
+        """Delete the logs of runs that ended; the runs stay."""
+        items: list[Item] = []
+        for held, stored in zip(await asyncio.gather(*map(self._without_fresh, runs)), runs, strict=True):
+            if held is not None and held.record is not None:
+                now = replace(stored, moved=replace(stored.moved, has_log=False))
+                items += self._threads.run_update(held.record, now)
+        await self._sources.bulks.write(items)
+        await self._sources.delete_found((EVENTS,), {"terms": {"log": [stored.log for stored in runs]}})
+
+    def _without_fresh(self, stored: StoredRun) -> asyncio.Task[Held | None]:
+        """Take a run out of its thread's record, so that its own document counts alone. Gives the thread."""
         key = (stored.run.owner, stored.run.thread_id)
 
-        async def work() -> bool:
+        async def work() -> Held | None:
             held = await self._threads.find(key)
-            if held is not None and held.record is not None:
-                await self._threads.settle(held)
-                now = replace(stored, moved=replace(stored.moved, has_log=False))
-                await self._sources.bulks.write(self._threads.run_update(held.record, now))
-            return True
+            if held is None or held.record is None or fresh_of(held.record, stored.run.run_id) is None:
+                return held
+            return await self._threads.commit(key, held, Change(held.record))
 
-        await asyncio.shield(self._threads.in_line(key, work))
-        await self.remove_log(stored)
-        return True
+        return self._threads.in_line(key, work)
 
     async def remove_log(self, stored: StoredRun) -> None:
         """Delete the chunks of a log that ended."""

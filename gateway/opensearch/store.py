@@ -29,9 +29,10 @@ from gateway.opensearch.collected_threads import CollectedThreads
 from gateway.opensearch.documents import OpenSearchDocuments
 from gateway.opensearch.ids import Order
 from gateway.opensearch.import_pieces import Import
-from gateway.opensearch.indices import APPROVALS, EVENTS, MESSAGES, RUNS, THREADS, check_version, make_indices
+from gateway.opensearch.indices import APPROVALS, EVENTS, MESSAGES, RUNS, STATE, THREADS, check_version, make_indices
 from gateway.opensearch.lists import Lists
 from gateway.opensearch.logs import Logs, OpenLog, fail
+from gateway.opensearch.membership import Membership
 from gateway.opensearch.run_record import StoredRun, thread_id_of
 from gateway.opensearch.runs import Runs, page_key
 from gateway.opensearch.sources import Sources
@@ -86,22 +87,33 @@ class OpenSearchStore:
         self._runs = Runs(self._sources, self._threads, self._writes, self._logs, self._order)
         self._lists = Lists(self._sources, self._threads, self._runs)
         self._state = State(self._sources)
+        self._membership = Membership(self._sources)
         self._appending: set[asyncio.Task[None]] = set()
-        sealing = Sealing([parse_key(key.reveal()) for key in environment.master_keys])
+        self._sealing = Sealing([parse_key(key.reveal()) for key in environment.master_keys])
         self._documents = OpenSearchDocuments(
-            self._cluster, self._bulks, environment.clock, sealing, environment.on_secrets, self._has_thread
+            self._sources, environment.clock, self._sealing, environment.on_secrets, self._has_thread
         )
         self._collected = CollectedThreads(environment.thread_documents, self._documents, self._threads)
         self._threads.follower = self._collected
-        self._import = Import(self._sources, self._state, self._threads, self._runs, self._documents, sealing)
+        self._import = Import(self._sources, self._state, self._threads, self._runs, self._documents, self._sealing)
 
     async def open(self) -> None:
         self._cluster.open()
-        await check_version(self._cluster)
-        await make_indices(self._cluster)
+        try:
+            await check_version(self._cluster)
+            await make_indices(self._cluster)
+            await self._membership.join()
+            await self._begin_work()
+        except BaseException:
+            await self.close()
+            raise
+        if not self._sealing.has_key:
+            logger.warning("'server.master_keys' has no key: documents with secrets are refused")
+
+    async def _begin_work(self) -> None:
         await self._import.undo_unfinished()
         await self._documents.open()
-        for name in (*_OF_A_THREAD, THREADS):
+        for name in (*_OF_A_THREAD, THREADS, STATE):
             self._cluster.wrote(name)  # whatever the last process wrote is to be found
         await self._finish_deletions()
 
@@ -110,12 +122,14 @@ class OpenSearchStore:
         await self._documents.close()
         while self._appending:
             await asyncio.wait(self._appending)
+        await self._membership.leave()
         await self._bulks.close()
         self._runs.open.clear()
         await self._cluster.close()
 
     async def check(self) -> None:
-        await self._cluster.request("GET", "/", seconds=1.0)
+        self._cluster.check()
+        self._membership.check()
 
     async def vacuum(self) -> Vacuumed:
         raise StoreError("an OpenSearch cluster frees the space of deleted data by itself, when it merges segments")
@@ -290,7 +304,7 @@ class OpenSearchStore:
 
     async def fork_thread(self, owner: str, thread_id: str, fork: Thread) -> bool:
         async def work(held: Held | None, record: ThreadRecord | None) -> Change | None:
-            forked, items = await self._writes.forked(thread_id, None, fork, 0, held)
+            forked, items = await self._writes.forked(owner, thread_id, None, fork, 0, held)
             return None if forked is None else Change(forked, items)
 
         return await self._write((fork.owner, fork.thread_id), work)
@@ -392,19 +406,23 @@ class OpenSearchStore:
         before = _LARGEST if cursor is None else read_place(b"r", cursor)
         limit = min(max(limit, 1), _LARGEST)
         record = await self._threads.record((owner, thread_id))
-        found: list[StoredRun] = []
+        found = [each for each in await self._lists.queued(owner, thread_id) if each.order < before]
+        begun = 0
         ids = [] if record is None else [*record.runs]
         page = 0 if record is None else record.pages
-        while record is not None and len(found) <= limit:
-            while ids and len(found) <= limit:
+        while record is not None and begun <= limit:
+            while ids and begun <= limit:
                 ids, newest = ids[:-_SLICE], ids[-_SLICE:]
                 runs = await self._runs.find([(owner, run_id) for run_id in newest])
-                found += [each for each in reversed(runs.values()) if each.order < before]
+                older = [each for each in runs.values() if each.order < before and not each.waits]
+                found += older
+                begun += len(older)
             if not page:
                 break
             page -= 1
-            older = await self._sources.read_one(page_key(record.key, page))
-            ids = [] if older is None else load_json(older.record)
+            earlier = await self._sources.read_one(page_key(record.key, page))
+            ids = [] if earlier is None else load_json(earlier.record)
+        found.sort(key=lambda each: each.order, reverse=True)
         more = len(found) > limit
         items = tuple([each.run for each in found[:limit]])
         return Page(items, place_cursor(b"r", found[limit - 1].order) if more else None)
@@ -466,8 +484,8 @@ class OpenSearchStore:
         ended: JsonObject = {"range": {"finished_at": {"lt": finished_before}}}
         old: JsonObject = {"bool": {"filter": [{"term": {"has_log": True}}, ended]}}
         while runs := await self._lists.some_runs(old, _SLICE):
-            for stored in runs:
-                removed += await self._runs.without_log(stored)
+            removed += len(runs)
+            await self._runs.without_logs(runs)
         await self._catch_up()
         return removed
 

@@ -101,7 +101,7 @@ class ThreadWrites:
         return approval_item(opened, record.key, about.updated_at, self._order.next())
 
     async def forked(
-        self, of: str, number: int | None, fork: Thread, start: int, held: Held | None
+        self, owner: str, of: str, number: int | None, fork: Thread, start: int, held: Held | None
     ) -> tuple[ThreadRecord | None, list[Item]]:
         """The record of a thread whose messages are copies of those of a version of another thread from `start` on; and
         what creates them. Without a number that is the current version, as it is shown. None: there is no such thread
@@ -110,7 +110,7 @@ class ThreadWrites:
         Raises:
             ConflictError: the version has other messages, or the fork's id is taken.
         """
-        source = await self._threads.record((fork.owner, of))
+        source = await self._threads.record((owner, of))
         if source is None or (number is not None and number not in source.versions):
             return None, []
         version = source.versions[source.about.version if number is None else number]

@@ -223,9 +223,10 @@ class Threads:
         if self.follower.changes(before, record):
             record = replace(record, late=True)
         await self._sources.write_new(change.items, seconds=seconds)
-        now = await self._commit(key, held, record, change.after, seconds)
+        now = await self._commit(key, held, record, seconds)
         if record.late:
             now = await self._follow(key, before, now)
+        await self._sources.bulks.write(change.after, seconds=seconds)
         return now
 
     async def _follow(self, key: ThreadKey, before: ThreadRecord | None, held: Held) -> Held:
@@ -233,26 +234,22 @@ class Threads:
         assert held.record is not None, "it was just written"
         try:
             await self.follower.follow(before, held.record)
-            return await self._commit(key, held, replace(held.record, late=False), (), USUAL_SECONDS)
+            return await self._commit(key, held, replace(held.record, late=False), USUAL_SECONDS)
         except StoreError as error:  # the messages are kept; remove_logs writes the rest
             logger.warning("documents of a thread could not be written yet", extra={"code": error.code})
             return held
 
-    async def _commit(
-        self, key: ThreadKey, held: Held | None, record: ThreadRecord, after: Sequence[Item], seconds: float
-    ) -> Held:
+    async def _commit(self, key: ThreadKey, held: Held | None, record: ThreadRecord, seconds: float) -> Held:
         token = new_token()
         source, parts = document_of(record, token)
         await self._sources.write_new(parts, seconds=seconds)
         place = await self._replace(key, held, source, token, seconds)
         now = Held(record, place, token, is_settled=not record.fresh)
         self._keep_held(key, now)
-        if held is not None and held.document is not None:
-            after = [*after, *part_deletions(thread_key(*key), held.document)]
         if parts:
             now.document = Found({"token": token, "parts": len(parts)}, place, b"")
-        if after:
-            await self._sources.bulks.write(after, seconds=seconds)
+        if held is not None and held.document is not None:
+            await self._sources.bulks.write(part_deletions(thread_key(*key), held.document), seconds=seconds)
         return now
 
     def _keep_held(self, key: ThreadKey, held: Held) -> None:

@@ -126,10 +126,10 @@ async def _opening(viewer: Viewer, renderer: Renderer[object], seconds: float) -
     """The frames up to the first of the answer, or those that there are so long after the run's turn has come; and the
     failure that comes before anything of an answer.
     """
-    loop, until = asyncio.get_running_loop(), None
+    now, until = viewer.clock.monotonic, None
     frames: list[bytes] = []
     while True:
-        batch = await viewer.next(seconds if until is None else until - loop.time())
+        batch = await viewer.next(seconds if until is None else until - now())
         if batch is None and until is None:
             continue
         if batch is None or not batch.events:
@@ -140,7 +140,7 @@ async def _opening(viewer: Viewer, renderer: Renderer[object], seconds: float) -
         if isinstance(last := batch.events[-1], RunFailed):
             return b"", last
         if until is None and any(type(event) is RunStarted for event in batch.events):
-            until = loop.time() + seconds
+            until = now() + seconds
     return b"".join(frames), None
 
 

@@ -29,8 +29,11 @@ class RouteTable:
     """Routers by the first part of a path, each with the routes in their order. As one with all routes, but sooner."""
 
     def __init__(self, routes: Sequence[BaseRoute]) -> None:
-        firsts = {"", *map(_first, routes)}
-        self._routers = {first: Router([each for each in routes if _first(each) in ("", first)]) for first in firsts}
+        parts = [_first(each) for each in routes]
+        self._routers = {
+            first: Router([each for each, part in zip(routes, parts, strict=True) if part in ("", first)])
+            for first in {"", *parts}
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an HTTP request, whose `root_path` is empty."""

@@ -67,7 +67,7 @@ class PacedViewer(Viewer):
     def _seconds_until(self, batch: Batch) -> float:
         if batch.at is None:
             return 0.0
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         if self._start is None:
             self._start = now, batch.at
         shown_at, came_at = self._start

@@ -60,7 +60,7 @@ class Viewer:
 
     `prelude`, if any, is to be shown first. `log_id` is its run's (RunRecord.log_id). `dropped`: the reader was too
     slow, its stream ends without a terminal event, and the client continues from the log. `may_return`: a reader that
-    leaves may ask for the run again, so the run waits for it.
+    leaves may ask for the run again, so the run waits for it. `clock`: what it waits by.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Viewer:
         self.log_id = log_id
         self.dropped = False
         self.may_return = True
-        self._clock = clock
+        self.clock = clock
         self._loop = asyncio.get_running_loop()  # kept, because asking for it calls getpid each time
         self._after = after  # events up to this number come from the log, or are not for this viewer
         self._on_close = on_close
@@ -166,7 +166,7 @@ class Viewer:
 
     def ended_at(self) -> float:
         """The time at which the run ended, by its record; the current time if the record has none yet."""
-        return self._clock.now() if self._ended_at is None else self._ended_at
+        return self.clock.now() if self._ended_at is None else self._ended_at
 
     def end_at(self, time: float | None) -> None:
         """Set the time at which the run ended, by its record; for the viewer's maker."""
@@ -199,9 +199,9 @@ class Viewer:
         """A future that is done when there is something to read, or at the timeout; use it for one wait."""
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiter = waiter
-        self._wait_until = self._clock.monotonic() + timeout_seconds
+        self._wait_until = self.clock.monotonic() + timeout_seconds
         if self._timer is None:
-            self._timer = self._clock.call_later(timeout_seconds, self._time_up)
+            self._timer = self.clock.call_later(timeout_seconds, self._time_up)
         return waiter
 
     def _time_up(self) -> None:
@@ -209,11 +209,11 @@ class Viewer:
         self._timer = None
         if self._waiter is None:
             return
-        left = self._wait_until - self._clock.monotonic()
+        left = self._wait_until - self.clock.monotonic()
         if left <= 0:
             self._wake()
         else:
-            self._timer = self._clock.call_later(left, self._time_up)
+            self._timer = self.clock.call_later(left, self._time_up)
 
     def _wake(self) -> None:
         waiter = self._waiter

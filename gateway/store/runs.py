@@ -220,11 +220,11 @@ class RunStore(Protocol):
     def append_events(self, owner: str, run_id: str, first: int, records: EventRecords) -> asyncio.Future[None]:
         """Queue the events numbered from `first`; returns a future that is done once they are stored.
 
-        Returns at once. Several calls in one round of the event loop, also of different runs, share one commit and one
-        future; they are written as soon as the writer is free. A cancelled task that waits for the future does not
-        cancel it for others. Failure is in the future: StoreError (also if `first` does not follow the last stored or
-        queued event), NotFoundError for an unknown (deleted) run, ConflictError for one that has ended. If events are
-        lost, later ones of the run are lost too: a log has no gap.
+        Returns at once. Several calls in one round of the event loop, also of different runs, share a commit, and may
+        share a future; they are written as soon as the writer is free. A cancelled task that waits for the future does
+        not cancel it for others. Failure is in the future: StoreError (also if `first` does not follow the last stored
+        or queued event), NotFoundError for an unknown (deleted) run, ConflictError for one that has ended. If events
+        are lost, later ones of the run are lost too: a log has no gap.
         """
 
     def end_run(

@@ -7,6 +7,7 @@ from pathlib import Path
 import openai
 import pytest
 
+from tests.openai_scene import openai_client
 from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
 from tests.website import visitor, website
 
@@ -25,7 +26,7 @@ STORED = {
 
 
 def sdk(gateway: LocalGateway, key: str, prefix: str = "/v1") -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=gateway.client.base_url + prefix, api_key=key, max_retries=0)
+    return openai_client(gateway.client.base_url + prefix, key=key)
 
 
 async def put(gateway: LocalGateway, agent_id: str, key: str, *, public: bool = False) -> None:

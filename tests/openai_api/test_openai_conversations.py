@@ -8,7 +8,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.openai_scene import openai_gateway
+from tests.openai_scene import openai_client, openai_gateway
 from tests.running_gateway import LocalGateway, agent, local_gateway, run_body, scripted
 
 ALICE, BOB = "alice-key-of-the-tests", "bob-key-of-the-tests-too"
@@ -34,7 +34,7 @@ MESSAGES = [{"id": f"u{number}", "role": "user", "content": "add"} for number in
 
 
 def sdk(gateway: LocalGateway, key: str = ALICE, prefix: str = "/v1") -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=gateway.client.base_url + prefix, api_key=key, max_retries=0)
+    return openai_client(gateway.client.base_url + prefix, key=key)
 
 
 def user(text: str) -> Any:

@@ -13,7 +13,7 @@ import openai
 import pytest
 from openai.types.responses import Response
 
-from tests.openai_scene import AGENTS, KEY, OpenAIScene, openai_gateway
+from tests.openai_scene import AGENTS, KEY, OpenAIScene, openai_client, openai_gateway
 from tests.running_gateway import GatewayProcess, agent, gateway_process, run_body, scripted, write_configuration
 from tests.waiting import until_answered
 
@@ -344,7 +344,7 @@ async def test_a_killed_gateway_leaves_no_response_in_progress(tmp_path: Path) -
 
 
 def sdk_of(gateway: GatewayProcess) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=f"{gateway.client.base_url}/v1", api_key=KEY, max_retries=0)
+    return openai_client(f"{gateway.client.base_url}/v1")
 
 
 # --- stopped

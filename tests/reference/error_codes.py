@@ -33,14 +33,14 @@ _NO_ERRORS: Final = ("agent_api_builder", "demo", "providers", "openai/responses
 @cache
 def codes_in_source() -> Mapping[str, frozenset[int]]:
     """The statuses of each code that the source names; none where no status is written beside it."""
-    modules = {
-        path.relative_to(_SOURCE).as_posix(): ast.parse(path.read_text("utf-8"))
+    trees = [
+        ast.parse(path.read_text("utf-8"))
         for path in sorted(_SOURCE.rglob("*.py"))
         if not path.relative_to(_SOURCE).as_posix().startswith(_NO_ERRORS)
-    }
-    reader = _Reader(list(modules.values()))
-    for tree in modules.values():
-        reader.read(tree)
+    ]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    reader = _Reader(trees, nodes)
+    reader.read(nodes)
     made = [f"model_{kind}" for kind in ModelErrorKind] + [LIMIT_CODE + name for name in _metered()]
     return {code: frozenset(statuses) for code, statuses in (dict.fromkeys(made, ()) | reader.statuses).items()}
 
@@ -54,17 +54,17 @@ def _metered() -> Iterator[str]:
 class _Reader:
     """Reads modules; the constants and signatures of all of them are known from the start."""
 
-    def __init__(self, trees: list[ast.Module]) -> None:
+    def __init__(self, trees: list[ast.Module], nodes: list[ast.AST]) -> None:
         self.statuses: defaultdict[str, set[int]] = defaultdict(set)
         self._constants = {name: value for tree in trees for name, value in _constants(tree)}
-        self._places = {name: place for tree in trees for name, place in _places_of_code(tree)}
-        self._classes = {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        self._places = dict(_places_of_code(nodes))
+        self._classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
         for name in self._classes:
             if (code := _own(self._classes[name], "default_code")) is not None:
                 self.statuses[code] |= self._status_of(name)
 
-    def read(self, tree: ast.Module) -> None:
-        for node in ast.walk(tree):
+    def read(self, nodes: list[ast.AST]) -> None:
+        for node in nodes:
             match node:
                 case ast.Call():
                     self._call(node)
@@ -149,9 +149,9 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield name, text
 
 
-def _places_of_code(tree: ast.Module) -> Iterator[tuple[str, int]]:
+def _places_of_code(nodes: list[ast.AST]) -> Iterator[tuple[str, int]]:
     """The functions and classes that take a code by its place, and the place."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name, args=arguments) if name != "__init__":
                 names = [each.arg for each in arguments.args if each.arg != "self"]

@@ -52,7 +52,9 @@ def tiny_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("tiny_pieces")
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed", [*range(10), *(pytest.param(each, marks=pytest.mark.thorough) for each in range(10, 40))]
+)
 def test_a_document_in_pieces_is_read_and_refused_as_the_whole_one_is(seed: int) -> None:
     random_ = random.Random(seed)
     for _ in range(20):

@@ -50,7 +50,7 @@ test.each(READERS)("what somebody else approves is shown as soon as it has happe
   const [approval] = conversation.approvals.value;
   expect(approval).toMatchObject({ toolName: "refund", message: "", isForOthers: true });
   vi.advanceTimersByTime(3_000);
-  await vi.waitFor(() => expect(conversation.approvals.value).toEqual([approval]));
+  await vi.waitFor(() => expect(conversation.approvals.value).toEqual([approval]), { timeout: 20_000 });
 
   await answer({ approved: true });
   vi.advanceTimersByTime(3_000);

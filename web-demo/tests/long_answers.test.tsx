@@ -75,6 +75,6 @@ test("a text that is replaced while it is being shown is shown from its beginnin
   const { element } = await drawn("short");
   render(<Markdown text={"an item\n\n".repeat(8_000)} open={false} />, element);
   render(<Markdown text="another" open={false} />, element);
-  await vi.waitFor(() => expect(element.querySelector("[aria-busy]")).toBeNull());
+  await vi.waitFor(() => expect(element.querySelector("[aria-busy]")).toBeNull(), { timeout: 50_000, interval: 5 });
   expect(element.textContent).toBe("another");
 });

@@ -99,7 +99,7 @@ describe("code", () => {
   beforeAll(async () => {
     const first = show(`\`\`\`ts\n${code}\n\`\`\``);
     expect(read(first)).toBe(code);
-    await vi.waitFor(() => expect(first.querySelector(".agui-code-word")).not.toBeNull());
+    await vi.waitFor(() => expect(first.querySelector(".agui-code-word")).not.toBeNull(), { timeout: 20_000 });
   });
 
   test("is in colours as far as that costs little: neither line by line without end, nor in a line without end", async () => {
