@@ -16,4 +16,7 @@ document_queries.py  the clauses of a search as a query of the cluster
 document_words.py  what a search has to know of the words that documents have
 document_aggregations.py  the aggregations of a search
 document_transfer.py  all documents as pieces for another store, and back
+export_pieces.py  everything as pieces for another store
+import_pieces.py  stores the pieces that another store gave
+piece_batches.py  the steps in which pieces are given and taken
 """

@@ -268,17 +268,24 @@ class Logs:
 
     # --- erasing
 
-    async def erase(self, stored: StoredRun, thread: str, message_ids: frozenset[str]) -> None:
+    async def erase(self, log: OpenLog, message_ids: frozenset[str]) -> None:
         """Remove the text of these messages' deltas, and their media. The events keep their numbers."""
         items: list[Item] = []
-        for number, chunk in enumerate(await self.all_chunks(stored)):
-            events = list(decode_events(chunk.lines))
-            erased = [_without_words(event, message_ids) for event in events]
-            if erased != events:
-                records = replace(encode_events(erased), at=chunk.at)
-                chunks = chunk_items(stored.log, thread, number, chunk.first, records)
+        for number, chunk in enumerate(await self.all_chunks(log.stored, log)):
+            before = EventRecords(chunk.last - chunk.first + 1, chunk.lines, chunk.at)
+            records = erased(before, message_ids)
+            if records is not before:
+                chunks = chunk_items(log.stored.log, log.thread, number, chunk.first, records)
                 items += [replace(item, action="index") for item in chunks]
-        await self._sources.bulks.write(items)
+                log.size += len(records.lines) - len(before.lines)
+        await self._sources.bulks.write(items, seconds=LONG_SECONDS)
+
+
+def erased(records: EventRecords, message_ids: frozenset[str]) -> EventRecords:
+    """The events without the text of these messages' deltas, and without their media."""
+    events = list(decode_events(records.lines))
+    without = [_without_words(event, message_ids) for event in events]
+    return records if without == events else replace(encode_events(without), at=records.at)
 
 
 def _count(stored: StoredRun, log: OpenLog | None) -> int | None:

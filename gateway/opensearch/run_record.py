@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.messages import JsonObject, Message
-from gateway.opensearch.ids import digest
+from gateway.opensearch.bulks import Action, Item
+from gateway.opensearch.ids import digest, new_token
 from gateway.opensearch.indices import RUNS
-from gateway.opensearch.sources import Found, Key
+from gateway.opensearch.sources import Found, Key, documents_of, write
 from gateway.owners import site_of
 from gateway.records import decode_message, dump_json, encode_message, load_json
 from gateway.store import RunRecord, RunStatus
@@ -26,8 +27,7 @@ class StoredRun:
 
     Its document `stands` by itself: it was committed. Otherwise the run has begun only if its thread's record names it.
     `log` begins the ids of the log's chunks; `chunks`, `last` (the last event's number) and `size` (in bytes) are those
-    of a log that has ended. `life` is the key of its thread's record; empty if it waits for its thread. `erase`: the
-    messages whose words are to be erased from the log, see Store.end_run.
+    of a log that has ended. `life` is the key of its thread's record; empty if it waits for its thread.
     """
 
     moved: MovedRun
@@ -38,7 +38,6 @@ class StoredRun:
     chunks: int = 0
     last: int = 0
     size: int = 0
-    erase: tuple[str, ...] = ()
 
     @property
     def run(self) -> RunRecord:
@@ -103,6 +102,13 @@ def members_of(stored: StoredRun, *, followed: bool) -> JsonObject:
     return members
 
 
+def run_items(action: Action, stored: StoredRun, *, followed: bool) -> list[Item]:
+    """Writes a run's document."""
+    key = run_key(stored.run.owner, stored.run.run_id)
+    source, parts = documents_of(key, encode(stored), members_of(stored, followed=followed), new_token())
+    return [*parts, write(action, key, source)]
+
+
 def encode(stored: StoredRun) -> bytes:
     """The run as JSON."""
     return dump_json(run_to_json(stored))
@@ -119,8 +125,6 @@ def run_to_json(stored: StoredRun) -> JsonObject:
         data["stands"] = True
     if stored.chunks:
         data |= {"chunks": stored.chunks, "last": stored.last, "size": stored.size}
-    if stored.erase:
-        data["erase"] = [*stored.erase]
     return data
 
 
@@ -134,5 +138,4 @@ def run_from_json(data: Mapping[str, Any]) -> StoredRun:
         data.get("chunks", 0),
         data.get("last", 0),
         data.get("size", 0),
-        tuple(data.get("erase", ())),
     )

@@ -21,13 +21,14 @@ from gateway.events import OpenInterrupt
 from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, Message
 from gateway.model_state import ModelState, decode_states
-from gateway.opensearch import thread_record
+from gateway.opensearch import export_pieces, thread_record
 from gateway.opensearch.address import Address
 from gateway.opensearch.bulks import Bulks
 from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.collected_threads import CollectedThreads
 from gateway.opensearch.documents import OpenSearchDocuments
 from gateway.opensearch.ids import Order
+from gateway.opensearch.import_pieces import Import
 from gateway.opensearch.indices import (
     APPROVALS,
     EVENTS,
@@ -100,14 +101,11 @@ class OpenSearchStore:
         self._appending: set[asyncio.Task[None]] = set()
         self._sealing = Sealing([parse_key(key.reveal()) for key in environment.master_keys])
         self._documents = OpenSearchDocuments(
-            self._sources,
-            environment.clock,
-            self._sealing,
-            environment.on_secrets,
-            self._has_thread,
+            self._sources, environment.clock, self._sealing, environment.on_secrets, self._has_thread
         )
         self._collected = CollectedThreads(environment.thread_documents, self._documents, self._threads)
         self._threads.follower = self._collected
+        self._import = Import(self._sources, self._state, self._threads, self._runs, self._documents, self._sealing)
 
     async def open(self) -> None:
         self._cluster.open()
@@ -124,6 +122,7 @@ class OpenSearchStore:
             logger.warning("'server.master_keys' has no key: documents with secrets are refused")
 
     async def _begin_work(self) -> None:
+        await self._import.undo_unfinished()
         await self._documents.open()
         for name in (*_OF_A_THREAD, THREADS, STATE):
             self._cluster.wrote(name)  # whatever the last process wrote is to be found
@@ -161,10 +160,10 @@ class OpenSearchStore:
         return WINDOW
 
     async def export(self, take: Callable[[Moved], None]) -> None:
-        raise StoreError("an OpenSearch store cannot be exported yet")
+        await export_pieces.export(self._cluster.address, take)
 
     async def import_(self, moved: Iterable[Moved]) -> None:
-        raise StoreError("an OpenSearch store cannot import yet")
+        await self._import.take_all(moved)
 
     # --- threads
 

@@ -22,7 +22,7 @@ from gateway.errors import ConflictError, StoreError
 from gateway.lru import LruCache
 from gateway.messages import JsonObject, Message
 from gateway.opensearch import run_record, thread_record
-from gateway.opensearch.bulks import Item, Place
+from gateway.opensearch.bulks import Action, Item, Place
 from gateway.opensearch.cluster import USUAL_SECONDS
 from gateway.opensearch.ids import Order, digest, new_token
 from gateway.opensearch.indices import MESSAGES, THREADS
@@ -34,6 +34,7 @@ from gateway.owners import is_visitors, site_of
 from gateway.records import decode_message, dump_json, encode_message, load_json
 from gateway.store import DueDeletion, Thread
 from gateway.store.piece_json import from_json, to_json
+from gateway.store.transfer import MovedThread
 
 logger = logging.getLogger(__name__)
 
@@ -167,6 +168,14 @@ class Threads:
         held = await self.find(key)
         return None if held is None else held.record
 
+    async def records(self, keys: Sequence[ThreadKey]) -> dict[ThreadKey, ThreadRecord | None]:
+        """The records of some threads, read now."""
+        if len(keys) == 1:
+            return {keys[0]: await self.record(keys[0])}
+        found = await self._sources.read([thread_key(*key) for key in keys])
+        held = {key: self.took(key, document) for key, document in zip(keys, found, strict=True)}
+        return {key: None if each is None else each.record for key, each in held.items()}
+
     async def whole(self, record: ThreadRecord) -> Thread:
         """The thread with the messages of its current version."""
         kept = await self.messages(record, positions(record.current))
@@ -224,8 +233,7 @@ class Threads:
         """Bring the thread's documents up to date, then take the mark away that they are late."""
         assert held.record is not None, "it was just written"
         try:
-            # if documents were late before, nobody knows which: all are written
-            await self.follower.follow(None if before is not None and before.late else before, held.record)
+            await self.follower.follow(before, held.record)
             return await self._commit(key, held, replace(held.record, late=False), USUAL_SECONDS)
         except StoreError as error:  # the messages are kept; remove_logs writes the rest
             logger.warning("documents of a thread could not be written yet", extra={"code": error.code})
@@ -233,7 +241,7 @@ class Threads:
 
     async def _commit(self, key: ThreadKey, held: Held | None, record: ThreadRecord, seconds: float) -> Held:
         token = new_token()
-        source, parts = documents_of(thread_key(*key), thread_record.encode(record), self._members(record), token)
+        source, parts = document_of(record, token)
         await self._sources.write_new(parts, seconds=seconds)
         place = await self._replace(key, held, source, token, seconds)
         now = Held(record, place, token, is_settled=not record.fresh)
@@ -270,8 +278,8 @@ class Threads:
     def run_update(self, record: ThreadRecord, run: StoredRun) -> list[Item]:
         """Writes a committed run into its document, which may be deleted by now."""
         key = run_key(run.run.owner, run.run.run_id)
-        followed = bool(record.runs) and record.runs[-1] != run.run.run_id and run.run.run_id in record.runs
-        stands = replace(run, stands=True, erase=())
+        followed = bool(record.runs) and record.runs[-1] != run.run.run_id and not run.waits
+        stands = replace(run, stands=True)
         return run_document_update(key, stands, followed=followed)
 
     async def _replace(self, key: ThreadKey, held: Held | None, source: bytes, token: str, seconds: float) -> Place:
@@ -292,24 +300,6 @@ class Threads:
         thread_id = key[1]
         raise ConflictError(f"thread {thread_id!r} was changed by another gateway; try again", code="thread_taken")
 
-    def _members(self, record: ThreadRecord) -> JsonObject:
-        """By which members a thread is found."""
-        about = record.about
-        members: JsonObject = {
-            "owner": digest(about.owner),
-            "late": record.late,
-            "listed": about.listed,
-            "visitor": is_visitors(about.owner),
-            "created_at": about.created_at,
-            "updated_at": about.updated_at,
-            "order": record.order,
-        }
-        if about.expires_at is not None:
-            members |= {"expires_at": about.expires_at, "lives_until": record.expires_at}
-        if (site := site_of(about.owner)) is not None:
-            members |= {"site": digest(site), "bytes": record.kept_bytes}
-        return members
-
     def new_messages(
         self,
         record: ThreadRecord,
@@ -320,22 +310,17 @@ class Threads:
         """Creates these messages from position `first` on; and their bytes."""
         items: list[Item] = []
         size = 0
-        about = record.about
         for position, (message, at) in enumerate(zip(messages, times, strict=True), first):
             data = encode_message(message)
             size += len(data)
-            members: JsonObject = {
-                "thread": thread_id_of(about.owner, about.thread_id),
-                "owner": digest(about.owner),
-                "message": digest(message.id),
-                "position": position,
-                "at": at,
-            }
-            key = message_key(record.key, position)
-            source, parts = documents_of(key, data, members, new_token())
-            items += [*parts, write("create", key, source)]
+            items += message_items("create", record.about, message_key(record.key, position), message.id, data, at)
             self._remember(record.key, position, KeptMessage(message, at, len(data)))
         return items, size
+
+    def forget_all(self) -> None:
+        """Forget what was read: somebody else has written it since."""
+        for cache in (self._held, self._absent, self._messages):
+            cache.clear()
 
     def forget_messages(self, life: str, places: Iterable[int]) -> None:
         for place in places:
@@ -404,9 +389,7 @@ class Threads:
             # a deleted document would let the lost write create the thread
             source, parts = documents_of(where, b"{}", {"deleted": True}, new_token())
         else:
-            source, parts = documents_of(
-                where, thread_record.encode(held.record), self._members(held.record), new_token()
-            )
+            source, parts = document_of(held.record, new_token())
         await self._sources.write_new(parts)
         done = await self._sources.write_one(write("create" if place is None else "index", where, source, place))
         if done.place is None:
@@ -417,3 +400,43 @@ def run_document_update(key: Key, run: StoredRun, *, followed: bool) -> list[Ite
     """Replaces a run's document, if there is one."""
     source, parts = documents_of(key, run_record.encode(run), members_of(run, followed=followed), new_token())
     return [*parts, Item("update", key.name, key.document_id, b'{"doc":' + source + b"}")]
+
+
+def document_of(record: ThreadRecord, token: str) -> tuple[bytes, list[Item]]:
+    """The thread's document, and the parts that are too many for it."""
+    where = thread_key(record.about.owner, record.about.thread_id)
+    return documents_of(where, thread_record.encode(record), _members(record), token)
+
+
+def _members(record: ThreadRecord) -> JsonObject:
+    """By which members a thread is found."""
+    about = record.about
+    members: JsonObject = {
+        "owner": digest(about.owner),
+        "late": record.late,
+        "listed": about.listed,
+        "visitor": is_visitors(about.owner),
+        "created_at": about.created_at,
+        "updated_at": about.updated_at,
+        "order": record.order,
+    }
+    if about.expires_at is not None:
+        members |= {"expires_at": about.expires_at, "lives_until": record.expires_at}
+    if (site := site_of(about.owner)) is not None:
+        members |= {"site": digest(site), "bytes": record.kept_bytes}
+    return members
+
+
+def message_items(
+    action: Action, about: MovedThread, key: Key, message_id: str, data: bytes, at: float | None
+) -> list[Item]:
+    """Writes the document of a message of the thread `about`."""
+    members: JsonObject = {
+        "thread": thread_id_of(about.owner, about.thread_id),
+        "owner": digest(about.owner),
+        "message": digest(message_id),
+        "position": int(key.document_id.rpartition(".")[2]),
+        "at": at,
+    }
+    source, parts = documents_of(key, data, members, new_token())
+    return [*parts, write(action, key, source)]
