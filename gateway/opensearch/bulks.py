@@ -3,7 +3,7 @@
 Below: cluster. Above: everything that writes. A request takes what has come until the connection is free, up to 5 MB;
 at most two are under way. So a lone write goes at once, and under load each request carries many. Items do not keep an
 order: who needs one waits for the first item's result. Busy items (429, 503) and lost requests are tried again until
-the item's time is over; an item may so be done twice.
+the item's time is over, which no other item of the request makes longer; an item may so be done twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import orjson
 
 from gateway.errors import StoreError
 from gateway.messages import JsonObject
-from gateway.opensearch.cluster import USUAL_SECONDS, Answer, Cluster, failure, is_busy
+from gateway.opensearch.cluster import USUAL_SECONDS, Answer, Cluster, UnknownError, failure, is_busy
 
 Action: TypeAlias = Literal["index", "create", "update", "delete"]
 
@@ -28,6 +28,8 @@ _MOST_ITEMS = 2_000
 _MOST_AT_ONCE = 2
 _FIRST_WAIT_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 1.0
+# How often it is looked whose time is over while no connection was free.
+_LOOK_SECONDS = 0.1
 _ANSWERED = "?filter_path=items.*.status,items.*.error,items.*._seq_no,items.*._primary_term"
 
 
@@ -66,7 +68,13 @@ class _Waiting:
     until: float
     tell: Callable[[Done | StoreError], None]
     wait: float = _FIRST_WAIT_SECONDS
-    error: StoreError | None = None
+    is_unknown: bool = False
+
+    def fail(self, error: StoreError) -> None:
+        """The write was not done; or, after an earlier try, nobody knows whether it was."""
+        if self.is_unknown and not isinstance(error, UnknownError):
+            error = UnknownError(error.message, code=error.code)
+        self.tell(error)
 
 
 class Bulks:
@@ -78,22 +86,22 @@ class Bulks:
         self._under_way: set[asyncio.Task[None]] = set()
         self._is_scheduled = False
         self.refusal: StoreError | None = None  # from now on every write fails with it
+        self._look: asyncio.TimerHandle | None = None
 
     def add(self, item: Item, tell: Callable[[Done | StoreError], None], *, seconds: float = USUAL_SECONDS) -> None:
         """Queue a write. `tell` gets its result, a status of 409 or 404 included; an error if it could not be written
-        within `seconds`, or if it is unknown whether it was.
+        within `seconds`; UnknownError if it may have been nevertheless.
         """
         if self.refusal is not None:
             tell(self.refusal)
             return
-        until = asyncio.get_running_loop().time() + seconds
-        self._put([_Waiting(item, self._lines(item), until, tell)])
+        self._put([_Waiting(item, self._lines(item), self._cluster.deadline(seconds), tell)])
 
     async def write(self, items: Sequence[Item], *, seconds: float = USUAL_SECONDS) -> list[Done]:
         """The results of some writes, in their order.
 
         Raises:
-            StoreError: one of them was not done, or it is unknown whether it was.
+            StoreError: one of them was not done; UnknownError if it may have been nevertheless.
         """
         if self.refusal is not None:
             raise self.refusal
@@ -114,7 +122,7 @@ class Bulks:
 
             return tell
 
-        until = loop.time() + seconds
+        until = self._cluster.deadline(seconds)
         self._put([_Waiting(item, self._lines(item), until, teller(number)) for number, item in enumerate(items)])
         await finished
         found: list[Done] = []
@@ -160,25 +168,51 @@ class Bulks:
             self._under_way.add(task)
             task.add_done_callback(self._requested)
 
+        if self._queue and self._look is None:
+            self._look = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        """Fail those whose time is over before a connection was free."""
+        self._look = None
+        now = asyncio.get_running_loop().time()
+        late = [each for each in self._queue if each.until <= now]
+        if late:
+            self._queue = deque(each for each in self._queue if each.until > now)
+            for each in late:
+                each.fail(StoreError("the OpenSearch cluster is too slow"))
+        self._send()
+
     def _requested(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
         self._send()
 
     async def _request(self, batch: list[_Waiting]) -> None:
-        loop = asyncio.get_running_loop()
         body = b"".join([each.lines for each in batch])
-        seconds = max(0.0, max(each.until for each in batch) - loop.time())
+        until = min(each.until for each in batch)
         for name in {each.item.index for each in batch}:
             self._cluster.wrote(name)
         try:
-            answer = await self._cluster.request("POST", f"/_bulk{_ANSWERED}", body, seconds=seconds)
+            answer = await self._cluster.request_until(until, "POST", f"/_bulk{_ANSWERED}", body)
         except StoreError as error:
-            for each in batch:
-                each.tell(error)
+            self._failed(batch, until, error)
             return
         for name in {each.item.index for each in batch}:
             self._cluster.wrote(name)
         self._settle(batch, answer)
+
+    def _failed(self, batch: list[_Waiting], until: float, error: StoreError) -> None:
+        """If the request failed because the time of one item was over, the others are tried again."""
+        now = asyncio.get_running_loop().time()
+        is_over = now + _LONGEST_WAIT_SECONDS >= until
+        again: list[_Waiting] = []
+        for each in batch:
+            each.is_unknown = each.is_unknown or isinstance(error, UnknownError)
+            if is_over and now + _LONGEST_WAIT_SECONDS < each.until:
+                again.append(each)
+            else:
+                each.fail(error)
+        if again:
+            self._put(again)
 
     def _settle(self, batch: list[_Waiting], answer: Answer) -> None:
         items = answer.body.get("items")
@@ -188,11 +222,14 @@ class Bulks:
         for each, result in zip(batch, results, strict=True):
             told = _result(result)
             if isinstance(told, _Busy):
+                each.is_unknown = each.is_unknown or isinstance(told.error, UnknownError)
                 each.wait = min(2 * each.wait, _LONGEST_WAIT_SECONDS)
                 if now + each.wait < each.until:
                     again.append(each)
                 else:
-                    each.tell(told.error)
+                    each.fail(told.error)
+            elif isinstance(told, StoreError):
+                each.fail(told)
             else:
                 each.tell(told)
         if again:
@@ -207,13 +244,14 @@ class _Busy(NamedTuple):
 def _result(result: object) -> Done | StoreError | _Busy:
     """The result of one item of a `_bulk` answer."""
     if not isinstance(result, dict) or len(result) != 1:
-        return StoreError("the OpenSearch cluster's answer to a write cannot be read")
+        return UnknownError("the OpenSearch cluster's answer to a write cannot be read")
     (done,) = result.values()
     status, error = int(done.get("status", 500)), done.get("error")
     if status < 400:
         return Done(status, Place(int(done["_seq_no"]), int(done["_primary_term"])))
     if status in (404, 409):
         return Done(status)
-    if is_busy(status, error):
-        return _Busy(failure(status, error))
-    return failure(status, error)
+    failed = failure(status, error)
+    if status >= 500:
+        failed = UnknownError(failed.message)
+    return _Busy(failed) if is_busy(status, error) else failed

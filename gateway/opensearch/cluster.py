@@ -32,6 +32,8 @@ USUAL_SECONDS: Final = 5.0
 _FIRST_WAIT_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 1.0
 _LEAST_TRY_SECONDS = 0.05
+# A connection whose other end is gone without a word must not take the time of all tries.
+_LONGEST_TRY_SECONDS = 10.0
 _CONNECTIONS = 32
 _CLOSED = 499
 _BUSY = frozenset([429, 502, 503, 504])
@@ -40,6 +42,10 @@ _BLOCKED = re.compile(r"/(5|7|8|12)/")
 _BLOCK = "cluster_block_exception"
 # The client logs the bodies of requests, which have users' words.
 _CLIENT_LOGS = ("opensearch", "opensearchpy.trace")
+
+
+class UnknownError(StoreError):
+    """Nobody knows whether a request was done, or still will be: an answer was lost, or the cluster failed over it."""
 
 
 class Answer(NamedTuple):
@@ -60,10 +66,13 @@ class _Json(JSONSerializer):
 
 
 class Cluster:
-    """A connection to the cluster. It belongs to the event loop that uses it first."""
+    """A connection to the cluster. It belongs to the event loop that uses it first. Deadlines are `patience` times as
+    long as usual.
+    """
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        self.patience = 1.0
         self._transport: AsyncTransport | None = None
         self._is_closed = False
         self._written: set[str] = set()
@@ -87,6 +96,10 @@ class Cluster:
         if transport is not None:
             await transport.close()
 
+    def deadline(self, seconds: float) -> float:
+        """The time of the event loop in so many seconds, for work that should take no longer."""
+        return asyncio.get_running_loop().time() + self.patience * seconds
+
     async def request(
         self,
         method: str,
@@ -101,18 +114,29 @@ class Cluster:
 
         Raises:
             StoreError: the cluster could not be reached, or answered with a status of 400 or more that is not
-                `allowed`.
+                `allowed`; UnknownError if the request may have been done nevertheless.
             StoreFullError: its disk is full, or it is closed to writes.
         """
+        return await self.request_until(self.deadline(seconds), method, path, body, allowed)
+
+    async def request_until(
+        self, until: float, method: str, path: str, body: JsonValue | bytes = None, allowed: Collection[int] = ()
+    ) -> Answer:
+        """As `request`, until a time of the event loop."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
         wait = _FIRST_WAIT_SECONDS
+        is_unknown = False
         while True:
-            answer, error = await self._try(method, path, body, max(until - loop.time(), _LEAST_TRY_SECONDS))
+            seconds = min(max(until - loop.time(), _LEAST_TRY_SECONDS), _LONGEST_TRY_SECONDS)
+            answer, error = await self._try(method, path, body, seconds)
             if error is None and answer is not None and (answer.status < 400 or answer.status in allowed):
                 return answer
+            is_unknown = is_unknown or answer is None or answer.status >= 500
             error = error or error_of(answer)
-            if isinstance(error, StoreFullError) or not (answer is None or answer.status in _BUSY):
+            is_final = isinstance(error, StoreFullError) or not (answer is None or answer.status in _BUSY)
+            if is_unknown:
+                error = UnknownError(error.message, code=error.code)
+            if is_final:
                 raise error
             pause = random.uniform(wait / 2, wait)
             if loop.time() + pause >= until:

@@ -27,7 +27,7 @@ from gateway.opensearch.runs import as_committed
 from gateway.opensearch.sources import Found, Sources
 from gateway.opensearch.state import State
 from gateway.opensearch.thread_record import ThreadRecord, layout_of, positions
-from gateway.opensearch.threads import ThreadKey, Threads, message_key, thread_key
+from gateway.opensearch.threads import ThreadKey, Threads, due_of, message_key, thread_key
 from gateway.records import decode_message, load_json
 from gateway.store import DueDeletion
 from gateway.store.spans import Span, numbered, union
@@ -110,7 +110,7 @@ class _Export:
         found = {each.deletion_id: each for each in await self._state.due_deletions()}
         async for page in self._sources.pages(THREADS, {"term": {"deleted": True}}, ("order",)):
             for thread in page:
-                found |= {each.deletion_id: each for each in self._threads.due_of(thread)}
+                found |= {each.deletion_id: each for each in due_of(thread) or ()}
         return sorted(found.values(), key=lambda each: (each.since, each.deletion_id))
 
     # --- threads

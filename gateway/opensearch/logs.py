@@ -73,9 +73,13 @@ def chunk_key(log: str, number: int) -> Key:
     return Key(EVENTS, f"{log}.{number}")
 
 
-def chunk_items(log: str, thread: str, number: int, first: int, records: EventRecords) -> list[Item]:
-    """Creates a chunk."""
+def chunk_items(
+    log: str, thread: str, number: int, first: int, records: EventRecords, *, is_end: bool = False
+) -> list[Item]:
+    """Creates a chunk. `is_end`: it is there only if the run has ended."""
     members: JsonObject = {"log": log, "thread": thread, "first": first, "last": first + records.count - 1}
+    if is_end:
+        members["is_end"] = True
     if records.at is not None:
         members["at"] = records.at
     key = chunk_key(log, number)
@@ -213,9 +217,9 @@ class Logs:
         chunks = await self._sources.read([chunk_key(stored.log, number) for number in range(start, stop)])
         found: list[Chunk] = []
         for chunk in chunks:
-            if chunk is None:
+            if chunk is None or (chunk.source.get("is_end") and not stored.run.status.ended):
                 break
-            found.append(_chunk(chunk))
+            found.append(_chunk(chunk, stored.erase))
         return found
 
     async def all_chunks(self, stored: StoredRun, log: OpenLog | None = None) -> list[Chunk]:
@@ -268,24 +272,18 @@ class Logs:
 
     # --- erasing
 
-    async def erase(self, log: OpenLog, message_ids: frozenset[str]) -> None:
-        """Remove the text of these messages' deltas, and their media. The events keep their numbers."""
+    async def erase(self, stored: StoredRun, thread: str) -> None:
+        """Remove the text of the deltas of the messages that `erase` names, and their media. The events keep their
+        numbers.
+        """
         items: list[Item] = []
-        for number, chunk in enumerate(await self.all_chunks(log.stored, log)):
-            before = EventRecords(chunk.last - chunk.first + 1, chunk.lines, chunk.at)
-            records = erased(before, message_ids)
-            if records is not before:
-                chunks = chunk_items(log.stored.log, log.thread, number, chunk.first, records)
+        for number, chunk in enumerate(await self.all_chunks(replace(stored, erase=()))):
+            erased = _erased(chunk, stored.erase)
+            if erased is not chunk:
+                records = EventRecords(chunk.last - chunk.first + 1, erased.lines, chunk.at)
+                chunks = chunk_items(stored.log, thread, number, chunk.first, records)
                 items += [replace(item, action="index") for item in chunks]
-                log.size += len(records.lines) - len(before.lines)
         await self._sources.bulks.write(items, seconds=LONG_SECONDS)
-
-
-def erased(records: EventRecords, message_ids: frozenset[str]) -> EventRecords:
-    """The events without the text of these messages' deltas, and without their media."""
-    events = list(decode_events(records.lines))
-    without = [_without_words(event, message_ids) for event in events]
-    return records if without == events else replace(encode_events(without), at=records.at)
 
 
 def _count(stored: StoredRun, log: OpenLog | None) -> int | None:
@@ -295,9 +293,18 @@ def _count(stored: StoredRun, log: OpenLog | None) -> int | None:
     return stored.chunks if stored.run.status.ended else None
 
 
-def _chunk(found: Found) -> Chunk:
+def _chunk(found: Found, erase: Sequence[str]) -> Chunk:
     source: Any = found.source
-    return Chunk(source["first"], source["last"], found.record, source.get("at"))
+    return _erased(Chunk(source["first"], source["last"], found.record, source.get("at")), erase)
+
+
+def _erased(chunk: Chunk, message_ids: Sequence[str]) -> Chunk:
+    """The chunk without the words of these messages."""
+    if not message_ids:
+        return chunk
+    events = list(decode_events(chunk.lines))
+    erased = [_without_words(event, message_ids) for event in events]
+    return chunk if erased == events else chunk._replace(lines=encode_events(erased).lines)
 
 
 def _numbered(chunk: Chunk, after: int) -> Iterator[NumberedEvent]:
@@ -314,7 +321,7 @@ def _joined(records: Sequence[EventRecords]) -> EventRecords:
     return EventRecords(sum(each.count for each in records), b"\n".join(each.lines for each in records), records[0].at)
 
 
-def _without_words(event: Event, message_ids: frozenset[str]) -> Event:
+def _without_words(event: Event, message_ids: Sequence[str]) -> Event:
     if isinstance(event, TextDelta | ReasoningDelta) and event.id in message_ids:
         return event.changed(event.id, [""] * len(event.texts))
     if isinstance(event, MediaGiven) and event.message_id in message_ids:

@@ -27,7 +27,8 @@ class StoredRun:
 
     Its document `stands` by itself: it was committed. Otherwise the run has begun only if its thread's record names it.
     `log` begins the ids of the log's chunks; `chunks`, `last` (the last event's number) and `size` (in bytes) are those
-    of a log that has ended. `life` is the key of its thread's record; empty if it waits for its thread.
+    of a log that has ended. `life` is the key of its thread's record; empty if it waits for its thread. `erase`: the
+    messages whose words are to be erased from the log, see Store.end_run.
     """
 
     moved: MovedRun
@@ -38,6 +39,7 @@ class StoredRun:
     chunks: int = 0
     last: int = 0
     size: int = 0
+    erase: tuple[str, ...] = ()
 
     @property
     def run(self) -> RunRecord:
@@ -125,6 +127,8 @@ def run_to_json(stored: StoredRun) -> JsonObject:
         data["stands"] = True
     if stored.chunks:
         data |= {"chunks": stored.chunks, "last": stored.last, "size": stored.size}
+    if stored.erase:
+        data["erase"] = [*stored.erase]
     return data
 
 
@@ -138,4 +142,5 @@ def run_from_json(data: Mapping[str, Any]) -> StoredRun:
         data.get("chunks", 0),
         data.get("last", 0),
         data.get("size", 0),
+        tuple(data.get("erase", ())),
     )

@@ -8,9 +8,9 @@ thread's record too, and that one counts until the run's own document is up to d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.history.versions import Rewrite
@@ -20,9 +20,9 @@ from gateway.opensearch.bulks import Item
 from gateway.opensearch.cluster import USUAL_SECONDS
 from gateway.opensearch.ids import Order, new_token
 from gateway.opensearch.indices import EVENTS, MESSAGES
-from gateway.opensearch.logs import LONG_SECONDS, Logs, OpenLog, chunk_items, erased
+from gateway.opensearch.logs import LONG_SECONDS, Logs, OpenLog, chunk_items
 from gateway.opensearch.run_record import StoredRun, joined_messages, known_key, members_of, run_key, thread_id_of
-from gateway.opensearch.sources import Found, Key, Sources, documents_of, write
+from gateway.opensearch.sources import Found, Key, Replacement, Sources, documents_of, write
 from gateway.opensearch.thread_record import ThreadRecord, fresh_of, with_fresh, with_run
 from gateway.opensearch.thread_writes import ThreadWrites
 from gateway.opensearch.threads import Change, Held, ThreadKey, Threads, thread_key
@@ -48,6 +48,7 @@ class Runs:
         self._threads = threads
         self._writes = writes
         self._logs = logs
+        threads.erase = logs.erase
         self._order = order
         self.open: dict[RunKey, OpenLog] = {}
 
@@ -55,6 +56,7 @@ class Runs:
 
     async def find(self, keys: Sequence[RunKey]) -> dict[RunKey, StoredRun]:
         """The runs with these owners and ids that have begun or wait."""
+        await self._threads.sure.known([run_key(*key) for key in keys])
         documents = await self._sources.read([run_key(*key) for key in keys])
         seen = {key: run_record.decode(found) for key, found in zip(keys, documents, strict=True) if found is not None}
         return await self.confirmed(seen)
@@ -109,6 +111,8 @@ class Runs:
         keys = [run_key(owner, client_id), known_key(owner, client_id)]
         if thread_id is not None:
             keys.append(thread_key(owner, thread_id))
+            await self._threads.sure.known([(owner, thread_id)])
+        await self._threads.sure.known(keys[:1])
         first, known, *threads = await self._sources.read(keys)
         records: dict[ThreadKey, ThreadRecord | None] = {}
         if thread_id is not None:
@@ -190,6 +194,7 @@ class Runs:
             waited = await self._take_place(stored, seconds)
         finally:
             await asyncio.wait([writing])
+            writing.exception()  # marks it as seen
         writing.result()
         if waited is not None:
             log.stored = stored = replace(stored, order=waited.order, stands=True)
@@ -203,17 +208,24 @@ class Runs:
             log.size = len(records.lines)
         log.is_begun = True
         self._logs.go_on(log)
-        self._threads.in_line(key, lambda: self._follow(now, previous))
+        self._afterwards(key, lambda: self._follow(key, now, previous))
 
-    async def _follow(self, held: Held, previous: Sequence[str]) -> None:
+    def _afterwards(self, key: ThreadKey, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Bring documents up to date after a commit, while nobody waits for it."""
+
+        def done(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and isinstance(task.exception(), StoreError):
+                self._threads.sure.repeat(lambda: self._threads.in_line(key, work))
+
+        self._threads.in_line(key, work).add_done_callback(done)
+
+    async def _follow(self, key: ThreadKey, held: Held, previous: Sequence[str]) -> None:
         """Bring the documents of runs up to date after a begin."""
-        assert held.record is not None, "it was just written"
-        owner = held.record.about.owner
-        keys = [run_key(owner, run_id) for run_id in previous]
+        keys = [run_key(key[0], run_id) for run_id in previous]
         await self._sources.bulks.write(
-            [Item("update", key.name, key.document_id, b'{"doc":{"followed":true}}') for key in keys]
+            [Item("update", each.name, each.document_id, b'{"doc":{"followed":true}}') for each in keys]
         )
-        await self._threads.settle(held)
+        await self._threads.settle(key, held)
 
     async def _take_place(self, stored: StoredRun, seconds: float) -> StoredRun | None:
         """Make the document of a run that begins. Gives the run as it waited, if it did; its document stays.
@@ -223,7 +235,7 @@ class Runs:
         """
         run = stored.run
         key = run_key(run.owner, run.run_id)
-        source, parts = documents_of(key, run_record.encode(stored), members_of(stored, followed=False), new_token())
+        source, parts = _document(key, stored, new_token())
         await self._sources.write_new(parts, seconds=seconds)
         done = await self._sources.write_one(write("create", key, source), seconds=seconds)
         while done.place is None:
@@ -270,26 +282,31 @@ class Runs:
 
     async def _queue(self, run: RunRecord, messages: Sequence[Message]) -> None:
         key = run_key(run.owner, run.run_id)
+        await self._threads.sure.known([key])
+        await self._threads.known((run.owner, run.thread_id))  # nothing of a deleted thread is left
         moved = MovedRun(run, waiting_messages=joined_messages(messages))
         stored = StoredRun(moved, self._order.next(), new_token(), stands=True)
-        place = None
-        if (found := await self._sources.read_one(key)) is not None:
+        there: StoredRun | None = None
+        found = await self._sources.read_one(key)
+        if found is not None:
             there = run_record.decode(found)
             if there.stands or await self._has_begun(there):
                 if run.status is RunStatus.QUEUED or not there.waits:
                     raise ConflictError(f"run {run.run_id!r} exists already; use another id")
                 moved = replace(there.moved, run=run)
                 stored = replace(there, moved=moved)
-            place = found.place
-        source, parts = documents_of(key, run_record.encode(stored), members_of(stored, followed=False), new_token())
+        token = new_token()
+        source, parts = _document(key, stored, token)
         await self._sources.write_new(parts)
         if run.reused_id is not None:
             await self.note_known(stored)
-        done = await self._sources.write_one(write("create" if place is None else "index", key, source, place))
-        if done.place is None:
-            again = await self._sources.read_one(key)
-            if again is None or run_record.decode(again) != stored:
-                raise ConflictError(f"run {run.run_id!r} exists already; use another id")
+        item = write("create", key, source) if found is None else write("index", key, source, found.place)
+        # a run that a thread does not name, and that no thread has: it is not there
+        before = there or replace(stored, stands=False, life=new_token())
+        subjects = [key, (run.owner, run.thread_id)]
+        now = await self._threads.sure.write(subjects, item, token, lambda: _document(key, before, new_token()))
+        if now is None:
+            raise ConflictError(f"run {run.run_id!r} exists already; use another id")
 
     # --- end
 
@@ -316,14 +333,11 @@ class Runs:
         before = None if held is None else held.record
         if log.stored.life and (before is None or before.key != log.stored.life):
             raise NotFoundError(f"there is no run {run.run_id!r}")
-        if erase:  # before the commit: nobody would do it if the process ended between the two
-            await self._logs.erase(log, erase)
-            records = erased(records, erase)
         change = await self._writes.written(before, thread, keep, None)
         record, items = change.record, [*change.items]
         chunks, size, last = len(log.firsts), log.size, log.next - 1
         if records.count:
-            items += chunk_items(log.stored.log, log.thread, chunks, first, records)
+            items += chunk_items(log.stored.log, log.thread, chunks, first, records, is_end=True)
             chunks, size, last = chunks + 1, size + len(records.lines), last + records.count
         ended = replace(
             log.stored,
@@ -333,12 +347,13 @@ class Runs:
             chunks=chunks,
             last=last,
             size=size,
+            erase=tuple(sorted(erase)),
         )
         record, page = with_run(with_fresh(record, ended), run.run_id)
         if page:
             items += page_items(record, page)
         now = await self._threads.commit(key, held, Change(record, items, change.after), seconds=LONG_SECONDS)
-        self._threads.in_line(key, lambda: self._threads.settle(now))
+        self._afterwards(key, lambda: self._threads.settle(key, now))
 
     async def _reopened(self, run: RunRecord) -> OpenLog:
         """The log of a run that was not begun here, or that waited."""
@@ -371,42 +386,62 @@ class Runs:
         stored = await self.find_one(owner, run_id)
         if stored is None:
             return False
+        thread = (owner, stored.run.thread_id)
+        return await asyncio.shield(self._threads.in_line(thread, lambda: self._delete(owner, run_id)))
+
+    async def _delete(self, owner: str, run_id: str) -> bool:
+        stored = await self.find_one(owner, run_id)
+        if stored is None:
+            return False
         if not stored.run.status.ended:
             raise ConflictError(f"run {run_id!r} has not ended")
-
-        await asyncio.shield(self._without_fresh(stored))
+        await self._without_fresh(stored)
         key = run_key(owner, run_id)
-        done = await self._sources.write_one(Item("delete", key.name, key.document_id))
-        deleted = done.place is not None
-        if deleted:
-            await self.remove_log(stored)
-        return deleted
+        found = await self._sources.read_one(key)
+        if found is None:
+            return False
+        item = Item("delete", key.name, key.document_id, None, found.place)
+        subjects = [key, (owner, stored.run.thread_id)]
+        as_now = replace(stored, stands=True, erase=())
+        now = await self._threads.sure.write(subjects, item, "", lambda: _document(key, as_now, new_token()))
+        if now is None:
+            raise StoreError(f"run {run_id!r} was written meanwhile; try again")
+        try:
+            await self._remove_log(stored)
+        except StoreError:
+            self._threads.sure.repeat(lambda: self._remove_log(stored))
+        return True
 
     async def without_logs(self, runs: Sequence[StoredRun]) -> None:
         """Delete the logs of runs that ended; the runs stay."""
-        items: list[Item] = []
-        for held, stored in zip(await asyncio.gather(*map(self._without_fresh, runs)), runs, strict=True):
+        changed: list[Replacement] = []
+        for held, stored in zip(await asyncio.gather(*map(self._alone, runs)), runs, strict=True):
             if held is not None and held.record is not None:
                 now = replace(stored, moved=replace(stored.moved, has_log=False))
-                items += self._threads.run_update(held.record, now)
-        await self._sources.bulks.write(items)
+                changed.append(self._threads.run_document(held.record, now))
+        await self._sources.replace(changed)
         await self._sources.delete_found((EVENTS,), {"terms": {"log": [stored.log for stored in runs]}})
 
-    def _without_fresh(self, stored: StoredRun) -> asyncio.Task[Held | None]:
+    def _alone(self, stored: StoredRun) -> asyncio.Task[Held | None]:
+        key = (stored.run.owner, stored.run.thread_id)
+        return self._threads.in_line(key, lambda: self._without_fresh(stored))
+
+    async def _without_fresh(self, stored: StoredRun) -> Held | None:
         """Take a run out of its thread's record, so that its own document counts alone. Gives the thread."""
         key = (stored.run.owner, stored.run.thread_id)
+        held = await self._threads.find(key)
+        if held is None or held.record is None or fresh_of(held.record, stored.run.run_id) is None:
+            return held
+        return await self._threads.commit(key, held, Change(held.record))
 
-        async def work() -> Held | None:
-            held = await self._threads.find(key)
-            if held is None or held.record is None or fresh_of(held.record, stored.run.run_id) is None:
-                return held
-            return await self._threads.commit(key, held, Change(held.record))
-
-        return self._threads.in_line(key, work)
-
-    async def remove_log(self, stored: StoredRun) -> None:
+    async def _remove_log(self, stored: StoredRun) -> None:
         """Delete the chunks of a log that ended."""
         await self._sources.delete_found((EVENTS,), {"term": {"log": stored.log}})
+
+
+def _document(key: Key, stored: StoredRun, token: str) -> tuple[bytes, list[Item]]:
+    """A run's document."""
+    return documents_of(key, run_record.encode(stored), members_of(stored, followed=False), token)
 
 
 def as_committed(stored: StoredRun, record: ThreadRecord | None) -> StoredRun | None:

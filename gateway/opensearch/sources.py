@@ -24,8 +24,7 @@ PART_CHARACTERS: Final = 500_000
 """The most characters of a record in one document."""
 _AT_ONCE = 200
 _TRIES = 4
-_DELETE_SECONDS = 60.0
-_DELETED_AT_ONCE = 50_000
+_DELETED_AT_ONCE = 1_000
 _HITS = "?filter_path=hits.hits._id,hits.hits._source,hits.hits.sort"
 _WHERE = "?filter_path=docs.found,docs.error,docs._source,docs._seq_no,docs._primary_term"
 
@@ -74,6 +73,14 @@ def part_deletions(key: Key, found: Found) -> list[Item]:
 
 def _part_id(document_id: str, token: str, number: int) -> str:
     return f"{document_id}.{token}.{number}"
+
+
+class Replacement(NamedTuple):
+    """What a document is replaced with: its source, and the documents of its parts."""
+
+    key: Key
+    source: bytes
+    parts: Sequence[Item]
 
 
 class Hit(NamedTuple):
@@ -191,14 +198,41 @@ class Sources:
         return count if isinstance(count, int) else 0
 
     async def delete_found(self, names: Sequence[str], query: JsonObject) -> None:
-        """Delete all documents of these indices that a query finds."""
-        await self.cluster.refreshed(*names)
-        indices = ",".join(map(self.cluster.index, names))
-        path = f"/{indices}/_delete_by_query?conflicts=proceed&refresh=true&max_docs={_DELETED_AT_ONCE}"
-        while True:
-            answer = await self.cluster.request("POST", path, {"query": query}, seconds=_DELETE_SECONDS)
-            if answer.body.get("total") != _DELETED_AT_ONCE:
-                return
+        """Delete all documents of these indices that a query finds. Not by one request: if it were late, it would
+        delete what was written since.
+        """
+        body: JsonObject = {"query": query, "size": _DELETED_AT_ONCE, "_source": False, "seq_no_primary_term": True}
+        for name in names:
+            while True:
+                await self.cluster.refreshed(name)
+                path = f"/{self.cluster.index(name)}/_search?filter_path=hits.hits"
+                answer: Any = (await self.cluster.request("POST", path, body)).body
+                hits = answer.get("hits", {}).get("hits", ())
+                items = [
+                    Item("delete", name, each["_id"], expected=Place(each["_seq_no"], each["_primary_term"]))
+                    for each in hits
+                ]
+                await self.bulks.write(items)
+                if len(hits) < _DELETED_AT_ONCE:
+                    break
+
+    async def replace(self, replacements: Sequence[Replacement]) -> None:
+        """Replace those of these documents that are there. A request that is late replaces nothing."""
+        while replacements:
+            there = await self._get([each.key for each in replacements], USUAL_SECONDS)
+            left = [(each, found[1]) for each, found in zip(replacements, there, strict=True) if found is not None]
+            parts = [part for each, _ in left for part in each.parts]
+            await self.bulks.write(parts)
+            done = await self.bulks.write([write("index", each.key, each.source, place) for each, place in left])
+            replacements = [each for (each, _), one in zip(left, done, strict=True) if one.place is None]
+            if replacements:
+                sources = [orjson.loads(each.source) for each in replacements]
+                there = await self._get([each.key for each in replacements], USUAL_SECONDS)
+                replacements = [
+                    each
+                    for each, source, found in zip(replacements, sources, there, strict=True)
+                    if found is not None and found[0] != source
+                ]
 
     async def write_one(self, item: Item, *, seconds: float = USUAL_SECONDS) -> Done:
         return (await self.bulks.write([item], seconds=seconds))[0]

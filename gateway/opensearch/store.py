@@ -106,6 +106,7 @@ class OpenSearchStore:
         self._collected = CollectedThreads(environment.thread_documents, self._documents, self._threads)
         self._threads.follower = self._collected
         self._import = Import(self._sources, self._state, self._threads, self._runs, self._documents, self._sealing)
+        self._threads.finish = self._finish
 
     async def open(self) -> None:
         self._cluster.open()
@@ -254,12 +255,15 @@ class OpenSearchStore:
         if held is None or held.record is None:
             return False
         held = await self._threads.delete(key, held, due)
-        await self._finish(key, held, due)
+        try:
+            await self._finish(key, held)
+        except StoreError:  # the thread is gone; `known` finishes it too
+            self._threads.sure.repeat(lambda: self._threads.in_line(key, lambda: self._threads.known(key)))
         return True
 
-    async def _finish(self, key: ThreadKey, held: Held, due: Sequence[DueDeletion]) -> None:
+    async def _finish(self, key: ThreadKey, held: Held) -> None:
         """Delete what belonged to a deleted thread, then its document."""
-        await self._bulks.write(due_items(due))
+        await self._bulks.write(due_items(held.due or ()))
         await self._documents.delete_of_thread(*key)
         await self._sources.delete_found(_OF_A_THREAD, {"term": {"thread": thread_id_of(*key)}})
         await self._threads.forget(key, held)
@@ -272,8 +276,8 @@ class OpenSearchStore:
                 continue
             key: ThreadKey = (named[0], named[1])
             held = self._threads.took(key, found)
-            if held is not None and held.record is None:
-                await self._finish(key, held, self._threads.due_of(found))
+            if held is not None and held.due is not None:
+                await self._finish(key, held)
 
     async def load_version(self, owner: str, thread_id: str, version: int) -> VersionContent | None:
         record = await self._threads.record((owner, thread_id))
@@ -299,8 +303,7 @@ class OpenSearchStore:
             without = None if record is None else thread_record.without_version(record, version)
             if record is None or without is None:
                 return None
-            change = await self._writes.without_unused(record, Change(without))
-            return replace(change, after=[*due_items(due), *change.after])
+            return await self._writes.without_unused(record, Change(replace(without, due=(*without.due, *due))))
 
         return await self._write((owner, thread_id), work)
 
@@ -400,7 +403,12 @@ class OpenSearchStore:
         log = self._runs.open.pop((run.owner, run.run_id), None)
 
         async def work() -> None:
-            await self._runs.end(run, thread, log, keep=keep, first=first, records=records, erase=erase)
+            try:
+                await self._runs.end(run, thread, log, keep=keep, first=first, records=records, erase=erase)
+            except StoreError:
+                if log is not None:  # the run goes on, and can be ended again
+                    self._runs.open.setdefault((run.owner, run.run_id), log)
+                raise
 
         task = self._threads.in_line((thread.owner, thread.thread_id), work)
         task.add_done_callback(lambda done: _pass_on(done, kept))

@@ -25,6 +25,7 @@ from gateway.records import dump_json, join_records, load_json, split_records
 from gateway.store import (
     LEAST_LIFE_SECONDS,
     PAUSED_LIFE_SECONDS,
+    DueDeletion,
     Thread,
     ThreadChange,
     ThreadSummary,
@@ -44,7 +45,7 @@ class ThreadRecord:
     """`versions` by number. `runs` are the ids of the runs that began last, the newest last; earlier ones are in
     `pages` documents. `fresh` are runs as of a commit that their own documents may not have yet. `size`: how many bytes
     the messages take. `order` grows from thread to thread. `late`: documents by which it is searched may not be as its
-    messages are now.
+    messages are now. `due` are deletions at providers that may not be in documents of their own yet.
     """
 
     about: MovedThread
@@ -57,6 +58,12 @@ class ThreadRecord:
     fresh: tuple[StoredRun, ...] = ()
     size: int = 0
     late: bool = False
+    due: tuple[DueDeletion, ...] = ()
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether something has to be written even if nobody writes the thread again."""
+        return self.late or bool(self.due) or any(each.erase for each in self.fresh)
 
     @property
     def current(self) -> MovedVersion:
@@ -357,6 +364,8 @@ def encode(record: ThreadRecord) -> bytes:
         data["fresh"] = [run_to_json(each) for each in record.fresh]
     if record.late:
         data["late"] = True
+    if record.due:
+        data["due"] = [to_json(each) for each in record.due]
     return dump_json(data)
 
 
@@ -375,4 +384,5 @@ def decode(data: bytes) -> ThreadRecord:
         tuple([run_from_json(each) for each in found.get("fresh", ())]),
         found["size"],
         found.get("late", False),
+        tuple([from_json(DueDeletion, each) for each in found.get("due", ())]),
     )

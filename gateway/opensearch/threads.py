@@ -6,15 +6,15 @@ if that is still as it was. Then it brings the documents by which threads and ru
 ends before that, the next write of the thread does it.
 
 The writes of a thread are done one after another, in the order of the calls, in tasks of this module's own: a caller
-that is cancelled stops nothing. If it is unknown whether a commit was done, the write fails, and the thread's document
-is written as it was before: as soon as the cluster can be reached, and before anything else happens to the thread.
+that is cancelled stops nothing. A commit is a sure write (see there). What cannot be written after a commit does not
+fail the write: it is written as soon as the cluster can be reached.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -27,7 +27,9 @@ from gateway.opensearch.cluster import USUAL_SECONDS
 from gateway.opensearch.ids import Order, digest, new_token
 from gateway.opensearch.indices import MESSAGES, THREADS
 from gateway.opensearch.run_record import StoredRun, members_of, run_key, thread_id_of
-from gateway.opensearch.sources import Found, Key, Sources, documents_of, part_deletions, write
+from gateway.opensearch.sources import Found, Key, Replacement, Sources, documents_of, part_deletions, write
+from gateway.opensearch.state import due_items
+from gateway.opensearch.sure_writes import SureWrites
 from gateway.opensearch.thread_record import ThreadRecord, positions
 from gateway.opensearch.turns import Turns
 from gateway.owners import is_visitors, site_of
@@ -47,8 +49,6 @@ _MOST_HELD = 10_000
 _MOST_ABSENT = 1_000
 # The Python objects of a decoded message, besides its text.
 _MESSAGE_BYTES = 1000
-_FIRST_AGAIN_SECONDS = 0.2
-_LAST_AGAIN_SECONDS = 5.0
 
 
 class KeptMessage(NamedTuple):
@@ -62,7 +62,8 @@ class KeptMessage(NamedTuple):
 @dataclass(slots=True)
 class Held:
     """A thread's document as it was last read or written. `record` is None for a thread that was deleted, whose
-    document is still there. `is_settled`: the documents of its `fresh` runs are written.
+    document is still there; `due` as in ThreadStore.delete_thread if something else of it may be there too.
+    `is_settled`: the documents of its `fresh` runs are written.
     """
 
     record: ThreadRecord | None
@@ -70,6 +71,7 @@ class Held:
     token: str
     is_settled: bool = False
     document: Found | None = None
+    due: tuple[DueDeletion, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -98,9 +100,13 @@ class Follower(Protocol):
 
 
 class Threads:
-    """The threads of a store, of which up to `cache_bytes` of messages stay in memory. `follower` follows commits."""
+    """The threads of a store, of which up to `cache_bytes` of messages stay in memory. `follower` follows commits,
+    `erase` erases what a run's `erase` names from its log, `finish` deletes what belonged to a deleted thread.
+    """
 
     follower: Follower
+    erase: Callable[[StoredRun, str], Awaitable[None]]
+    finish: Callable[[ThreadKey, Held], Awaitable[None]]
 
     def __init__(self, sources: Sources, order: Order, cache_bytes: int = LIMIT_BYTES) -> None:
         self._sources = sources
@@ -109,7 +115,7 @@ class Threads:
         self._absent: LruCache[ThreadKey, bool] = LruCache(_MOST_ABSENT)
         self._messages: LruCache[tuple[str, int], KeptMessage] = LruCache(cache_bytes)
         self._turns: Turns[ThreadKey] = Turns()
-        self._unsure: dict[ThreadKey, asyncio.Task[None]] = {}
+        self.sure = SureWrites(sources)
 
     def in_line(self, key: ThreadKey, work: Callable[[], Coroutine[Any, Any, Result]]) -> asyncio.Task[Result]:
         """Do `work` after everything that was asked of this thread before."""
@@ -118,27 +124,31 @@ class Threads:
     async def settled(self) -> None:
         """Wait for the writes that have begun, so that lists have what they wrote."""
         await self._turns.settled(USUAL_SECONDS)
+        await self.sure.all_known()
 
     async def close(self) -> None:
         """Wait for all writes."""
-        for task in self._unsure.values():
-            task.cancel()
         await self._turns.close()
+        await self.sure.close()
 
     # --- reads
 
     async def find(self, key: ThreadKey) -> Held | None:
         """The thread's document, read now; None: there is none."""
-        await self._made_sure(key)
+        await self.sure.known([key])
         found = await self._sources.read_one(thread_key(*key))
         return self.took(key, found)
 
     async def known(self, key: ThreadKey) -> Held | None:
         """The thread's document as it was when this process last read or wrote it, for a write that is refused if it
-        has changed.
+        has changed. What is left of a deleted thread is deleted first: a new one may have the same id.
         """
-        await self._made_sure(key)
-        return self._held.get(key) or (None if key in self._absent else await self.find(key))
+        await self.sure.known([key])
+        held = self._held.get(key) or (None if key in self._absent else await self.find(key))
+        if held is None or held.due is None:
+            return held
+        await self.finish(key, held)
+        return None
 
     def took(self, key: ThreadKey, found: Found | None) -> Held | None:
         """Take over a thread's document that was just read."""
@@ -150,8 +160,9 @@ class Threads:
         held = self._held.get(key)
         # a read may have begun before the last write
         if held is None or held.place is None or held.place < found.place:
-            record = None if found.source.get("deleted") else thread_record.decode(found.record)
-            held = Held(record, found.place, found.token, document=found)
+            is_deleted = bool(found.source.get("deleted"))
+            record = None if is_deleted else thread_record.decode(found.record)
+            held = Held(record, found.place, found.token, document=found, due=due_of(found) if is_deleted else None)
             self._held.keep(key, held)
         return held
 
@@ -217,7 +228,7 @@ class Threads:
             ConflictError: somebody else has written the thread meanwhile.
         """
         record = change.record
-        if held is not None and record.fresh and held.record is not None:
+        if held is not None and held.record is not None:
             record = await self._settled_record(held, record)
         before = None if held is None else held.record
         if self.follower.changes(before, record):
@@ -226,8 +237,15 @@ class Threads:
         now = await self._commit(key, held, record, seconds)
         if record.late:
             now = await self._follow(key, before, now)
-        await self._sources.bulks.write(change.after, seconds=seconds)
+        await self._afterwards([*due_items(record.due), *change.after], seconds)
         return now
+
+    async def _afterwards(self, items: Sequence[Item], seconds: float) -> None:
+        """Write what follows from a commit."""
+        try:
+            await self._sources.bulks.write(items, seconds=seconds)
+        except StoreError:
+            self.sure.repeat(lambda: self._sources.bulks.write(items))
 
     async def _follow(self, key: ThreadKey, before: ThreadRecord | None, held: Held) -> Held:
         """Bring the thread's documents up to date, then take the mark away that they are late."""
@@ -249,7 +267,7 @@ class Threads:
         if parts:
             now.document = Found({"token": token, "parts": len(parts)}, place, b"")
         if held is not None and held.document is not None:
-            await self._sources.bulks.write(part_deletions(thread_key(*key), held.document), seconds=seconds)
+            await self._afterwards(part_deletions(thread_key(*key), held.document), seconds)
         return now
 
     def _keep_held(self, key: ThreadKey, held: Held) -> None:
@@ -257,48 +275,63 @@ class Threads:
         self._absent.drop(key)
 
     async def _settled_record(self, held: Held, record: ThreadRecord) -> ThreadRecord:
-        """The record without the runs whose own documents are up to date. Those that a killed process left are brought
-        up to date.
-        """
+        """The record without what has documents of its own by now. What a killed process left is written."""
         assert held.record is not None, "the caller checks that"
         old = [each for each in record.fresh if each in held.record.fresh]
         if not held.is_settled:
-            await self._sources.bulks.write([item for each in old for item in self.run_update(held.record, each)])
-        return replace(record, fresh=tuple([each for each in record.fresh if each not in old]))
+            await self._settle_runs(held.record, old)
+            await self._sources.bulks.write(due_items(held.record.due))
+        fresh = [each for each in record.fresh if each not in old]
+        due = [each for each in record.due if each not in held.record.due]
+        return replace(record, fresh=tuple(fresh), due=tuple(due))
 
-    async def settle(self, held: Held) -> None:
-        """Bring the documents of the runs up to date that a commit changed."""
-        if held.record is None or held.is_settled:
+    async def settle(self, key: ThreadKey, held: Held) -> None:
+        """Bring the documents of the runs up to date that a commit changed, unless a later commit has done it."""
+        if held.record is None or held.is_settled or self._held.get(key) is not held:
             return
-        if held.record.fresh:
-            record = held.record
-            await self._sources.bulks.write([item for each in record.fresh for item in self.run_update(record, each)])
+        await self._settle_runs(held.record, held.record.fresh)
         held.is_settled = True
 
-    def run_update(self, record: ThreadRecord, run: StoredRun) -> list[Item]:
-        """Writes a committed run into its document, which may be deleted by now."""
-        key = run_key(run.run.owner, run.run.run_id)
+    async def _settle_runs(self, record: ThreadRecord, runs: Sequence[StoredRun]) -> None:
+        for each in runs:
+            if each.erase:
+                await self.erase(each, thread_id_of(record.about.owner, record.about.thread_id))
+        await self._sources.replace([self.run_document(record, each) for each in runs])
+
+    def run_document(self, record: ThreadRecord, run: StoredRun) -> Replacement:
+        """A committed run's document, which may be deleted by now."""
         followed = bool(record.runs) and record.runs[-1] != run.run.run_id and not run.waits
-        stands = replace(run, stands=True)
-        return run_document_update(key, stands, followed=followed)
+        stands = replace(run, stands=True, erase=())
+        key = run_key(run.run.owner, run.run.run_id)
+        return Replacement(
+            key, *documents_of(key, run_record.encode(stands), members_of(stands, followed=followed), new_token())
+        )
 
     async def _replace(self, key: ThreadKey, held: Held | None, source: bytes, token: str, seconds: float) -> Place:
         place = None if held is None else held.place
         item = write("create" if place is None else "index", thread_key(*key), source, place)
         try:
-            done = await self._sources.write_one(item, seconds=seconds)
-            if done.place is not None:
-                return done.place
-            found = await self._sources.read_one(thread_key(*key))
+            now = await self.sure.write([key], item, token, lambda: self._as_before(key, held), seconds=seconds)
         except StoreError:
-            self._make_sure(key, held, token)
+            self._forget(key)
             raise
-        if found is not None and found.token == token:
-            return found.place
+        if now is None:
+            self._forget(key)
+            thread_id = key[1]
+            raise ConflictError(f"thread {thread_id!r} was changed by another gateway; try again", code="thread_taken")
+        return now
+
+    def _forget(self, key: ThreadKey) -> None:
         self._held.drop(key)
         self._absent.drop(key)
-        thread_id = key[1]
-        raise ConflictError(f"thread {thread_id!r} was changed by another gateway; try again", code="thread_taken")
+
+    def _as_before(self, key: ThreadKey, held: Held | None) -> tuple[bytes, list[Item]]:
+        """The thread's document as it was before a write."""
+        where = thread_key(*key)
+        if held is None or held.record is None:
+            # a deleted document would let the lost write create the thread
+            return documents_of(where, b"{}", {"deleted": True}, new_token())
+        return document_of(held.record, new_token())
 
     def new_messages(
         self,
@@ -337,13 +370,10 @@ class Threads:
         place = await self._replace(key, held, source, token, USUAL_SECONDS)
         if held.record is not None:
             self.forget_messages(held.record.key, range(held.record.next_position))
-        now = Held(None, place, token, document=Found({"token": token, "parts": len(parts)}, place, b""))
+        document = Found({"token": token, "parts": len(parts)}, place, b"")
+        now = Held(None, place, token, document=document, due=tuple(due))
         self._keep_held(key, now)
         return now
-
-    def due_of(self, found: Found) -> list[DueDeletion]:
-        """The deletions that are due because of a deleted thread."""
-        return [from_json(DueDeletion, each) for each in load_json(found.record).get("due", ())]
 
     async def forget(self, key: ThreadKey, held: Held) -> None:
         """Delete the document of a deleted thread."""
@@ -352,54 +382,11 @@ class Threads:
         await self._sources.bulks.write([Item("delete", where.name, where.document_id, None, held.place), *parts])
         self._held.drop(key)
 
-    # --- commits of which nobody knows whether they were done
 
-    def _make_sure(self, key: ThreadKey, held: Held | None, token: str) -> None:
-        self._held.drop(key)
-        self._absent.drop(key)
-        task = asyncio.ensure_future(self._undo(key, held, token))
-        self._unsure[key] = task
-        task.add_done_callback(lambda _: self._unsure.pop(key, None))
-
-    async def _made_sure(self, key: ThreadKey) -> None:
-        if (task := self._unsure.get(key)) is not None:
-            await asyncio.wait([task], timeout=USUAL_SECONDS)
-            if not task.done():
-                raise StoreError("the OpenSearch cluster does not answer; the thread's last write is being undone")
-
-    async def _undo(self, key: ThreadKey, held: Held | None, token: str) -> None:
-        """Write the thread's document as it was, so that the lost write can no longer be done."""
-        wait = _FIRST_AGAIN_SECONDS
-        while True:
-            try:
-                await self._write_back(key, held, token)
-            except StoreError:
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, _LAST_AGAIN_SECONDS)
-            else:
-                return
-
-    async def _write_back(self, key: ThreadKey, held: Held | None, token: str) -> None:
-        where = thread_key(*key)
-        found = await self._sources.read_one(where)
-        if found is not None and found.token != token and (held is None or found.place != held.place):
-            return  # somebody else has written it: the lost write is refused
-        place = None if found is None else found.place
-        if held is None or held.record is None:
-            # a deleted document would let the lost write create the thread
-            source, parts = documents_of(where, b"{}", {"deleted": True}, new_token())
-        else:
-            source, parts = document_of(held.record, new_token())
-        await self._sources.write_new(parts)
-        done = await self._sources.write_one(write("create" if place is None else "index", where, source, place))
-        if done.place is None:
-            raise StoreError("the thread was written meanwhile; look again")
-
-
-def run_document_update(key: Key, run: StoredRun, *, followed: bool) -> list[Item]:
-    """Replaces a run's document, if there is one."""
-    source, parts = documents_of(key, run_record.encode(run), members_of(run, followed=followed), new_token())
-    return [*parts, Item("update", key.name, key.document_id, b'{"doc":' + source + b"}")]
+def due_of(found: Found) -> tuple[DueDeletion, ...] | None:
+    """The deletions that are due because of a deleted thread; None: nothing is left of it."""
+    data = load_json(found.record)
+    return tuple([from_json(DueDeletion, each) for each in data["due"]]) if "key" in data else None
 
 
 def document_of(record: ThreadRecord, token: str) -> tuple[bytes, list[Item]]:
@@ -413,7 +400,7 @@ def _members(record: ThreadRecord) -> JsonObject:
     about = record.about
     members: JsonObject = {
         "owner": digest(about.owner),
-        "late": record.late,
+        "late": record.is_unfinished,
         "listed": about.listed,
         "visitor": is_visitors(about.owner),
         "created_at": about.created_at,

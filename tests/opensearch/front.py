@@ -75,9 +75,12 @@ class RefuseItems:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Nothing happens until it is released. Then it is passed on, also if nobody waits for the answer any more."""
+    """Nothing happens until it is released. Then it is passed on, also if nobody waits for the answer any more.
+    `answered`: the node has answered it.
+    """
 
     released: asyncio.Event = field(default_factory=asyncio.Event)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     def release(self) -> None:
         self.released.set()
@@ -155,6 +158,9 @@ class Front:
                 return await self._partly(request, fate)
             case Hold():
                 await fate.released.wait()
+                answer = await self._passed_on(request)
+                fate.answered.set()
+                return answer
             case Pass():
                 await asyncio.sleep(fate.after_seconds)
         return await self._passed_on(request)
