@@ -43,6 +43,11 @@ class LruCache(Generic[Key, Value]):
             _, (_, oldest) = self._kept.popitem(last=False)
             self.size -= oldest
 
+    def clear(self) -> None:
+        """Remove all values."""
+        self._kept.clear()
+        self.size = 0
+
     def drop(self, key: Key) -> Value | None:
         """Remove the value and return it; None if there is none."""
         if (kept := self._kept.pop(key, None)) is None:

@@ -191,7 +191,8 @@ async def _threads(store: Store) -> None:
     await within(store.create_thread(visitors, {"page": "/"}))
     edited = replace(visitors, messages=(message(3),), version=2, last_version=2, state={"n": 22})
     await _begin(store, edited, "v1", 0, Rewrite())
-    await within(store.end_run(ended("v1", "visited", owner=VISITOR), edited, keep=1, first=3, records=records(3, 5)))
+    done, erase = ended("v1", "visited", owner=VISITOR), frozenset({"msg_a"})
+    await within(store.end_run(done, edited, keep=1, first=3, records=records(3, 5), erase=erase))
 
 
 async def _documents(store: Store) -> None:

@@ -82,6 +82,7 @@ def _in_environment(store_type: StoreType, url_of: Callable[[Path], str]) -> Ope
     return opened
 
 
+STORE_TYPES = {"sqlite": SQLITE, "opensearch": OPENSEARCH}
 # A new kind of store is one more line: it then has to pass the whole suite.
 STORES: dict[str, Callable[[Path], Store]] = {
     "sqlite": sqlite_store,

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gateway.errors import UnavailableError
+from gateway.errors import ConfigurationError, UnavailableError
 from gateway.messages import JsonObject, JsonValue
 from gateway.wire.json_pointer import escaped, names_in
 
@@ -58,9 +58,13 @@ class Sealing:
         """Add a key after the others."""
         self._keys.setdefault(_key_id(key), key)
 
-    def missing(self, key_ids: Iterable[str]) -> list[str]:
-        """Those of the keys that it does not have."""
-        return [key_id for key_id in key_ids if key_id not in self._keys]
+    def check(self, key_ids: Iterable[str], otherwise: str = "") -> None:
+        """Raises ConfigurationError if one of these keys is missing. `otherwise`: what helps besides adding it."""
+        if missing := [key_id for key_id in key_ids if key_id not in self._keys]:
+            raise ConfigurationError(
+                f"documents are sealed with keys that this gateway does not have: {', '.join(missing)}; add these keys"
+                f" to 'server.master_keys'{otherwise}"
+            )
 
     def seal(self, kind: str, document_id: str, values: Mapping[str, JsonValue]) -> dict[str, str]:
         """Each value encrypted, by its pointer."""

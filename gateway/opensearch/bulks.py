@@ -85,12 +85,16 @@ class Bulks:
         self._queue: deque[_Waiting] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
         self._is_scheduled = False
+        self.refusal: StoreError | None = None  # from now on every write fails with it
         self._look: asyncio.TimerHandle | None = None
 
     def add(self, item: Item, tell: Callable[[Done | StoreError], None], *, seconds: float = USUAL_SECONDS) -> None:
         """Queue a write. `tell` gets its result, a status of 409 or 404 included; an error if it could not be written
         within `seconds`; UnknownError if it may have been nevertheless.
         """
+        if self.refusal is not None:
+            tell(self.refusal)
+            return
         self._put([_Waiting(item, self._lines(item), self._cluster.deadline(seconds), tell)])
 
     async def write(self, items: Sequence[Item], *, seconds: float = USUAL_SECONDS) -> list[Done]:
@@ -99,6 +103,8 @@ class Bulks:
         Raises:
             StoreError: one of them was not done; UnknownError if it may have been nevertheless.
         """
+        if self.refusal is not None:
+            raise self.refusal
         if not items:
             return []
         loop = asyncio.get_running_loop()

@@ -36,9 +36,14 @@ class CollectedThreads:
         return bool(then) and positions(before.current) != positions(record.current)
 
     async def follow(self, before: ThreadRecord | None, record: ThreadRecord) -> None:
-        """Write and delete the documents that a commit changed."""
+        """Write and delete the documents that a commit changed. If some were late before, nobody knows which: those of
+        all messages are made anew.
+        """
         if self._made is None:
             return
+        if before is not None and before.late:
+            await self._documents.delete_of_thread(record.about.owner, record.about.thread_id, self._made.message_kind)
+            before = None
         is_collected = bool(record.about.collection)
         then = positions(before.current) if before is not None and before.about.collection else []
         now = positions(record.current) if is_collected else []

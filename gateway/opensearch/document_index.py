@@ -25,7 +25,7 @@ from gateway.opensearch.indices import DOCUMENTS, STATE, make_index
 from gateway.opensearch.sources import Sources
 from gateway.query_dsl.clauses import QueryError
 
-_BASE = "document-base"
+BASE: Final = "document-base"
 _INLINE_BYTES = 20_000  # a larger document is made ready in a thread
 _FIRST_WAIT_SECONDS = 0.05
 _ONE_PAGE: Final = 1_000
@@ -35,7 +35,7 @@ _TOO_COMPLEX = "too_complex_to_determinize_exception"
 
 
 class DocumentIndex:
-    """`base`: versions that the index gives are larger."""
+    """`base` is added to the numbers that the index gives, to make versions of them; see document_records."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
@@ -54,15 +54,32 @@ class DocumentIndex:
         else:
             found: Any = there.body[self.cluster.index(DOCUMENTS)]
             self._mapped |= found["mappings"]["properties"][SEARCHED].get("properties", {}).keys()
-        state = await self.cluster.request("GET", f"/{self.cluster.index(STATE)}/_doc/{_BASE}", allowed=(404,))
+        await self.read_base()
+
+    async def read_base(self) -> None:
+        """Read how versions are counted."""
+        state = await self.cluster.request("GET", f"/{self.cluster.index(STATE)}/_doc/{BASE}", allowed=(404,))
         source: Any = state.body.get("_source") or {}
         self.base = int(source.get("base", 0))
 
     async def set_base(self, version: int) -> None:
         """Have all documents that come get a larger version."""
-        state = {"kind": _BASE, "base": version}
-        await self.sources.bulks.write([Item("index", STATE, _BASE, orjson.dumps(state))])
-        self.base = version
+        base = version - await self.next_number()
+        state = {"kind": BASE, "base": base}
+        await self.sources.bulks.write([Item("index", STATE, BASE, orjson.dumps(state))])
+        self.base = base
+
+    async def next_number(self) -> int:
+        """How many writes the index has seen: one more than the largest `_seq_no`."""
+        path = self._path("/_stats?level=shards&filter_path=**.seq_no.max_seq_no")
+        answer: Any = await self.cluster.request("GET", path)
+        shards = [each for found in answer.body.get("indices", {}).values() for each in found["shards"].values()]
+        return max((copy["seq_no"]["max_seq_no"] for copies in shards for copy in copies), default=-1) + 1
+
+    def forget(self) -> None:
+        """Forget what was there: the index was emptied."""
+        self.base = 0
+        self._prepared.clear()
 
     def layout(self, kind: DocumentKind) -> Layout:
         """The fields of a kind. Kinds are constants."""
@@ -78,7 +95,7 @@ class DocumentIndex:
         if layout.container not in self._mapped:
             await self.cluster.request("PUT", self._path("/_mapping"), layout.mapping(), seconds=30)
         kept = {"kind_name": layout.kind.name, "properties": layout.properties.decode()}
-        await self.sources.bulks.write([Item("index", DOCUMENTS, f"properties-{layout.digest}", orjson.dumps(kept))])
+        await self.sources.bulks.write([Item("create", DOCUMENTS, f"properties-{layout.digest}", orjson.dumps(kept))])
         self._prepared.add(layout.digest)
 
     async def properties(self, layout_digest: str) -> bytes:

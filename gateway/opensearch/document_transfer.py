@@ -7,8 +7,8 @@ ones come after them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator
+from typing import Final
 
 import orjson
 
@@ -21,17 +21,23 @@ from gateway.opensearch.document_records import NewDocument, own_key, shared_key
 from gateway.opensearch.indices import DOCUMENTS
 from gateway.store.transfer import MovedDocument, MovedIndex
 
+_MOST_AT_ONCE: Final = 1_000
+_MOST_KEYS: Final = 10_000
 _ORDER = ["kind", "public", "owner", "place"]
 _ORDER_OF_PUBLIC = ["kind", "place"]
 
 
 async def last_version(index: DocumentIndex) -> int:
     """The largest version that a document has, or had."""
-    path = f"/{index.cluster.index(DOCUMENTS)}/_stats?level=shards&filter_path=**.seq_no.max_seq_no"
-    answer: Any = await index.cluster.request("GET", path)
-    shards = [each for found in answer.body.get("indices", {}).values() for each in found["shards"].values()]
-    newest = [copy["seq_no"]["max_seq_no"] for copies in shards for copy in copies]
-    return index.base + max(newest, default=-1) + 1
+    if not index.base and not await index.count([]):
+        return 0  # the index has not even the properties of a kind, so there never was a document
+    return index.base + await index.next_number()
+
+
+async def key_ids(index: DocumentIndex) -> list[str]:
+    """The ids of the keys with which documents are sealed."""
+    (answer,) = await index.search({"size": 0, "aggs": {"keys": {"terms": {"field": "keys", "size": _MOST_KEYS}}}})
+    return sorted(bucket["key"] for bucket in answer["aggregations"]["keys"]["buckets"])
 
 
 async def every_document(index: DocumentIndex) -> AsyncGenerator[MovedIndex | MovedDocument]:
@@ -48,44 +54,58 @@ async def every_document(index: DocumentIndex) -> AsyncGenerator[MovedIndex | Mo
             yield MovedDocument(stored.document_id, stored.owner, stored.version, *content)
 
 
-async def take_in(index: DocumentIndex, pieces: Iterable[MovedIndex | MovedDocument], last: int) -> None:
-    """Store the pieces. New documents get versions after `last`."""
-    await index.set_base(last)
-    layout: Layout | None = None
-    public = False
-    batch: list[tuple[MovedDocument, Item]] = []
-    size = 0
-    for piece in pieces:
+class DocumentImport:
+    """Stores the documents that another store gave."""
+
+    def __init__(self, index: DocumentIndex) -> None:
+        self._index = index
+        self._layout: Layout | None = None
+        self._public = False
+        self._batch: list[tuple[MovedDocument, Item]] = []
+        self._size = 0
+        self._last = 0
+
+    async def take(self, piece: MovedIndex | MovedDocument) -> None:
+        """Store the next piece, at the latest with `finish`."""
         if isinstance(piece, MovedIndex):
-            layout, public = Layout(DocumentKind(piece.kind, orjson.loads(piece.properties))), piece.public
-            await index.prepare(layout)
-            continue
+            self._layout = Layout(DocumentKind(piece.kind, orjson.loads(piece.properties)))
+            self._public = piece.public
+            await self._index.prepare(self._layout)
+            return
+        layout = self._layout
         assert layout is not None, "an index comes before its documents"
-        data, _ = await index.encoded(layout, await asyncio.to_thread(_new, layout, piece, public))
-        batch.append((piece, Item("create", DOCUMENTS, shared_key(layout.kind.name, piece.document_id), data)))
-        size += len(data)
-        if size > MOST_BYTES:
-            await _write(index, batch)
-            batch, size = [], 0
-    await _write(index, batch)
+        data, _ = await self._index.encoded(layout, await asyncio.to_thread(_new, layout, piece, self._public))
+        self._batch.append((piece, Item("create", DOCUMENTS, shared_key(layout.kind.name, piece.document_id), data)))
+        self._size += len(data)
+        self._last = max(self._last, piece.version)
+        if self._size > MOST_BYTES or len(self._batch) >= _MOST_AT_ONCE:
+            await self._write()
 
+    async def finish(self, last: int) -> None:
+        """All pieces were taken. New documents get versions after `last` and after those of the pieces."""
+        await self._write()
+        if last := max(last, self._last):
+            await self._index.set_base(last)
 
-async def _write(index: DocumentIndex, batch: Sequence[tuple[MovedDocument, Item]]) -> None:
-    """Write moved documents. One whose key another owner has is of a kind with `own_ids`, whose key has the owner."""
-    done = await index.write([item for _, item in batch])
-    taken = {item.document_id: 0 for (_, item), result in zip(batch, done, strict=True) if result.place is None}
-    holders = {key: stored async for key, stored in index.read_many(taken, body=False)}
-    others = [
-        each for each in batch if each[1].document_id in holders and holders[each[1].document_id].owner != each[0].owner
-    ]
-    await index.write(
-        [
-            Item(
-                "index", DOCUMENTS, own_key(holders[item.document_id].kind, moved.document_id, moved.owner), item.source
-            )
-            for moved, item in others
+    async def _write(self) -> None:
+        """Write the batch. A document whose key another owner has is of a kind with `own_ids`, whose key has the
+        owner.
+        """
+        batch, self._batch, self._size = self._batch, [], 0
+        done = await self._index.write([item for _, item in batch])
+        taken = {item.document_id: 0 for (_, item), result in zip(batch, done, strict=True) if result.place is None}
+        holders = {key: stored async for key, stored in self._index.read_many(taken, body=False)}
+        others = [
+            (moved, item.source, holders[item.document_id].kind)
+            for moved, item in batch
+            if item.document_id in holders and holders[item.document_id].owner != moved.owner
         ]
-    )
+        await self._index.write(
+            [
+                Item("index", DOCUMENTS, own_key(kind, moved.document_id, moved.owner), source)
+                for moved, source, kind in others
+            ]
+        )
 
 
 def _new(layout: Layout, moved: MovedDocument, public: bool) -> NewDocument:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -22,7 +22,6 @@ from gateway.documents.sealing import Sealing, put_together, taken_apart, texts_
 from gateway.embedded_index.document_values import searched_in
 from gateway.errors import InvalidRequestError, StoreError, UnavailableError
 from gateway.messages import JsonObject, JsonValue
-from gateway.opensearch import document_transfer
 from gateway.opensearch.bulks import Item
 from gateway.opensearch.document_index import DocumentIndex, of_kind, seen_by
 from gateway.opensearch.document_records import NewDocument, Stored, keys_of, place_of
@@ -34,7 +33,6 @@ from gateway.opensearch.sources import Sources
 from gateway.opensearch.turns import Turns
 from gateway.query_dsl.field_mapping import MappingError, SearchedObject
 from gateway.records import load_json
-from gateway.store.transfer import MovedDocument, MovedIndex
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +56,7 @@ async def _any_thread(owner: str, thread_id: str) -> bool:
 
 
 class OpenSearchDocuments:
-    """A DocumentStore in an index. `has_thread` says whether an owner has a thread."""
+    """A DocumentStore in an `index`. `has_thread` says whether an owner has a thread."""
 
     def __init__(
         self,
@@ -68,7 +66,7 @@ class OpenSearchDocuments:
         on_secrets: Callable[[Iterable[Secret]], None],
         has_thread: Callable[[str, str], Awaitable[bool]] = _any_thread,
     ) -> None:
-        self._index = DocumentIndex(sources)
+        self.index = DocumentIndex(sources)
         self._clock = clock
         self._sealing = sealing
         self._on_secrets = on_secrets
@@ -77,7 +75,7 @@ class OpenSearchDocuments:
 
     async def open(self) -> None:
         """Make the index, if there is none."""
-        await self._index.open()
+        await self.index.open()
 
     async def close(self) -> None:
         """Wait until all writes have ended."""
@@ -112,7 +110,7 @@ class OpenSearchDocuments:
 
     async def get(self, kind: DocumentKind, document_id: str, owner: str, *, unsealed: bool = False) -> Document | None:
         """As DocumentStore says."""
-        found = await self._index.read(kind, document_id, owner)
+        found = await self.index.read(kind, document_id, owner)
         if found is None or not found[1].seen_by(owner):
             return None
         stored = found[1]
@@ -125,7 +123,7 @@ class OpenSearchDocuments:
 
     async def owner_of(self, kind: DocumentKind, document_id: str) -> str | None:
         """As DocumentStore says."""
-        found = await self._index.read(kind, document_id, "", body=False)
+        found = await self.index.read(kind, document_id, "", body=False)
         return None if found is None else found[1].owner
 
     async def owners(self, kind: DocumentKind) -> list[str]:
@@ -139,7 +137,7 @@ class OpenSearchDocuments:
             body: JsonObject = {"size": 0, "query": query, "aggs": {"owners": {"composite": source, "aggs": one}}}
             if after is not None:
                 source["after"] = after
-            (answer,) = await self._index.search(body)
+            (answer,) = await self.index.search(body)
             listed = answer["aggregations"]["owners"]
             for bucket in listed["buckets"]:
                 record = load_json(bucket["one"]["hits"]["hits"][0]["_source"]["record"].encode())
@@ -149,9 +147,9 @@ class OpenSearchDocuments:
 
     async def page(self, kind: DocumentKind, owner: str, *, after: str = "", limit: int) -> list[Document]:
         """As DocumentStore says."""
-        await self._index.prepare(self._index.layout(kind))
+        await self.index.prepare(self.index.layout(kind))
         begin = [place_of(after)] if after else []
-        found = self._index.each(seen_by(kind, owner), ["place"], after=begin, most=limit)
+        found = self.index.each(seen_by(kind, owner), ["place"], after=begin, most=limit)
         return [stored.document(kind) async for _, stored in found if stored.seen_by(owner)]
 
     async def delete(self, kind: DocumentKind, document_id: str, owner: str, if_version: int | None = None) -> bool:
@@ -161,13 +159,16 @@ class OpenSearchDocuments:
 
     async def search(self, kind: DocumentKind, body: JsonObject, owner: str) -> JsonObject:
         """As DocumentStore says."""
-        return await search_documents(self._index, kind, body, owner, self._clock.now())
+        return await search_documents(self.index, kind, body, owner, self._clock.now())
 
     # --- what the store needs of them -----------------------------------------------------------------------------
 
-    async def delete_of_thread(self, owner: str, thread_id: str) -> None:
-        """Delete the documents of a thread that is deleted."""
-        await self._index.sources.delete_found([DOCUMENTS], {"term": {"thread": thread_id_of(owner, thread_id)}})
+    async def delete_of_thread(self, owner: str, thread_id: str, kind: DocumentKind | None = None) -> None:
+        """Delete the documents of a thread; with a kind only those of this kind."""
+        filters: list[JsonObject] = [{"term": {"thread": thread_id_of(owner, thread_id)}}]
+        if kind is not None:
+            filters.append(of_kind(kind))
+        await self.index.sources.delete_found([DOCUMENTS], {"bool": {"filter": [*filters]}})
 
     async def write_of_thread(self, owner: str, thread_id: str, documents: Sequence[ThreadDocument]) -> None:
         """Write and delete documents of a thread, of kinds with `own_ids`, in few requests. One that cannot be stored
@@ -181,43 +182,25 @@ class OpenSearchDocuments:
         """How many bytes the documents of a site's visitors have."""
         total: JsonObject = {"total": {"sum": {"field": "bytes"}}}
         body: JsonObject = {"size": 0, "query": {"term": {"site": digest(site)}}, "aggs": total}
-        (answer,) = await self._index.search(body)
+        (answer,) = await self.index.search(body)
         return int(answer["aggregations"]["total"]["value"])
-
-    async def key_ids(self) -> list[str]:
-        """The ids of the keys with which documents are sealed."""
-        body: JsonObject = {"size": 0, "aggs": {"keys": {"terms": {"field": "keys", "size": 10_000}}}}
-        (answer,) = await self._index.search(body)
-        return sorted(bucket["key"] for bucket in answer["aggregations"]["keys"]["buckets"])
-
-    async def last_version(self) -> int:
-        """The largest version that a document has, or had."""
-        return await document_transfer.last_version(self._index)
-
-    def every_document(self) -> AsyncGenerator[MovedIndex | MovedDocument]:
-        """All documents, as pieces for another store: each index, and the documents of it."""
-        return document_transfer.every_document(self._index)
-
-    async def take_in(self, pieces: Iterable[MovedIndex | MovedDocument], last_version: int) -> None:
-        """Store the pieces that another store gave. New documents get versions after `last_version`."""
-        await document_transfer.take_in(self._index, pieces, last_version)
 
     # --- writes ---------------------------------------------------------------------------------------------------
 
     async def _put(self, kind: DocumentKind, new: NewDocument, if_version: int | None, most: int | None) -> int:
-        layout = self._index.layout(kind)
-        await self._index.prepare(layout)
+        layout = self.index.layout(kind)
+        await self.index.prepare(layout)
         for _ in range(_MOST_TRIES):
-            found = await self._index.read(kind, new.document_id, new.owner, body=False)
+            found = await self.index.read(kind, new.document_id, new.owner, body=False)
             key, old = found or (keys_of(kind, new.document_id, new.owner)[0], None)
             check_change(
                 kind, new.document_id, new.owner, None if old is None else (old.owner, old.version), if_version
             )
             if old is None and most is not None:
                 owned: JsonObject = {"term": {"owner": digest(new.owner)}}
-                check_number(kind, await self._index.count([of_kind(kind), owned]), most)
+                check_number(kind, await self.index.count([of_kind(kind), owned]), most)
             await self._check_thread(new)
-            data, token = await self._index.encoded(
+            data, token = await self.index.encoded(
                 layout, new if old is None else replace(new, created_at=old.created_at)
             )
             if old is None:
@@ -232,11 +215,11 @@ class OpenSearchDocuments:
 
     async def _write(self, kind: DocumentKind, new: NewDocument, item: Item, token: str) -> int | None:
         """The version of the document after the write; None: somebody else has written it."""
-        (done,) = await self._index.write([item])
+        (done,) = await self.index.write([item])
         if done.place is not None:
-            return self._index.base + done.place.seq_no + 1
+            return self.index.base + done.place.seq_no + 1
         # an answer was lost if it is this very write that stands there
-        found = await self._index.read(kind, new.document_id, new.owner, body=False)
+        found = await self.index.read(kind, new.document_id, new.owner, body=False)
         return found[1].version if found is not None and found[1].token == token else None
 
     async def _check_thread(self, new: NewDocument) -> None:
@@ -254,23 +237,23 @@ class OpenSearchDocuments:
     async def _delete(self, kind: DocumentKind, document_id: str, owner: str, if_version: int | None) -> bool:
         was_there = False
         for _ in range(_MOST_TRIES):
-            found = await self._index.read(kind, document_id, owner, body=False)
+            found = await self.index.read(kind, document_id, owner, body=False)
             if found is None or found[1].owner != owner:
                 return was_there
             key, old = found
             check_change(kind, document_id, owner, (old.owner, old.version), if_version)
             was_there = True
-            (done,) = await self._index.write([Item("delete", DOCUMENTS, key, expected=old.place)])
+            (done,) = await self.index.write([Item("delete", DOCUMENTS, key, expected=old.place)])
             if done.place is not None:
                 return True
         raise StoreError(f"the {kind.name} {document_id!r} is being written by others all the time")
 
     async def _write_of_thread(self, owner: str, thread_id: str, documents: Sequence[ThreadDocument]) -> None:
-        for layout in {each.kind.name: self._index.layout(each.kind) for each in documents}.values():
-            await self._index.prepare(layout)
+        for layout in {each.kind.name: self.index.layout(each.kind) for each in documents}.values():
+            await self.index.prepare(layout)
         possible = [keys_of(each.kind, each.document_id, owner) for each in documents]
         sizes = {key: 0 for keys in possible for key in keys}
-        stored = {key: found async for key, found in self._index.read_many(sizes, body=False) if found.owner == owner}
+        stored = {key: found async for key, found in self.index.read_many(sizes, body=False) if found.owner == owner}
         items: list[Item] = []
         for each, keys in zip(documents, possible, strict=True):
             key = next((key for key in keys if key in stored), keys[0])
@@ -282,7 +265,7 @@ class OpenSearchDocuments:
                 items.append(Item("index", DOCUMENTS, key, data))
             elif old is not None:
                 items.append(Item("delete", DOCUMENTS, key))
-        await self._index.write(items)
+        await self.index.write(items)
 
     async def _thread_document(
         self, owner: str, thread_id: str, each: ThreadDocument, old: Stored | None
@@ -300,7 +283,7 @@ class OpenSearchDocuments:
         now = self._clock.now()
         made = now if old is None else old.created_at
         new = NewDocument(each.document_id, owner, False, thread_id, source, None, searched, made, now)
-        data, _ = await self._index.encoded(self._index.layout(each.kind), new)
+        data, _ = await self.index.encoded(self.index.layout(each.kind), new)
         return data
 
     def _sealed(self, kind: DocumentKind, document_id: str, secrets: Mapping[str, JsonValue]) -> bytes | None:

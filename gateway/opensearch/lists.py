@@ -48,7 +48,7 @@ class Lists:
         if skip + limit + 1 > MOST_HITS:
             if skip >= MOST_HITS:
                 await self._threads.settled()
-                if await self._count(THREADS, query) <= skip:
+                if await self._sources.count(THREADS, query) <= skip:
                     return Page((), None)
                 raise InvalidRequestError(
                     f"only the first {MOST_HITS} threads can be skipped; go on with the cursor of a page", status=400
@@ -187,7 +187,7 @@ class Lists:
             after = (hits[-1].sort[0], int(hits[-1].sort[1]))
         if total is None:
             are_all = cursor is None and len(found) <= limit
-            total = len(found) if are_all else await self._count(RUNS, query)
+            total = len(found) if are_all else await self._sources.count(RUNS, query)
         items = tuple([each.run for each in found[:limit]])
         cursors = tuple([time_cursor(b"o", each.run.changed_at, each.order) for each in found[:limit]])
         return Page(items, cursors[-1] if len(found) > limit else None, cursors), total
@@ -239,20 +239,18 @@ class Lists:
             newest[stem] = each
         return older
 
-    async def every(self, name: str, query: JsonObject, sort: str = "order") -> list[Found]:
-        """All documents of an index that a query finds, by their ids, in the order of a field."""
-        keys: list[Key] = []
-        after: list[Any] | None = None
-        while True:
-            body: JsonObject = {"query": query, "size": _AT_ONCE, "sort": [{sort: "asc"}], "_source": False}
-            if after is not None:
-                body["search_after"] = after
-            hits = await self._sources.search(name, body)
-            keys += [Key(name, hit.document_id) for hit in hits]
-            if len(hits) < _AT_ONCE:
-                break
-            after = [*hits[-1].sort]
-        return [each for each in await self._sources.read(keys) if each is not None]
+    async def every(self, name: str, query: JsonObject) -> list[Found]:
+        """All documents of an index that a query finds, in their order."""
+        return [found async for page in self._sources.pages(name, query, ("order",)) for found in page]
+
+    async def queued(self, owner: str, thread_id: str) -> list[StoredRun]:
+        """The thread's runs that have not begun."""
+        await self._threads.settled()
+        of_thread: JsonObject = {"term": {"thread": thread_id_of(owner, thread_id)}}
+        found = await self.every(RUNS, _all_of(of_thread, {"term": {"begun": False}}))
+        runs = [run_record.decode(each) for each in found]
+        confirmed = await self._runs.confirmed({(owner, each.run.run_id): each for each in runs})
+        return [each for each in confirmed.values() if each.waits]
 
     async def some_runs(self, query: JsonObject, count: int) -> list[StoredRun]:
         """Some of the runs that a query finds, the first that ended first."""
@@ -284,12 +282,6 @@ class Lists:
             for each in waiting
             if each.run.status is RunStatus.QUEUED or each.moved.waiting_messages is not None
         ]
-
-    async def _count(self, name: str, query: JsonObject) -> int:
-        path = f"/{self._sources.cluster.index(name)}/_count"
-        answer = await self._sources.cluster.request("POST", path, {"query": query})
-        count = answer.body.get("count")
-        return count if isinstance(count, int) else 0
 
     async def summed(self, site: str) -> int:
         """The bytes that a site's visitors have in threads and logs."""

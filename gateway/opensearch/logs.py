@@ -249,7 +249,7 @@ class Logs:
         """The number of the chunk that has this event, or of one before it."""
         if event <= 1:
             return 0
-        if log is not None:
+        if log is not None and log.is_begun:
             return max(bisect_right(log.firsts, event) - 1, 0)
         low, high = 0, _count(stored, None)
         while high is not None and high - low > _AT_ONCE:
@@ -298,12 +298,12 @@ class Logs:
                 records = EventRecords(chunk.last - chunk.first + 1, erased.lines, chunk.at)
                 chunks = chunk_items(stored.log, thread, number, chunk.first, records)
                 items += [replace(item, action="index") for item in chunks]
-        await self._sources.bulks.write(items)
+        await self._sources.bulks.write(items, seconds=LONG_SECONDS)
 
 
 def _count(stored: StoredRun, log: OpenLog | None) -> int | None:
     """How many chunks there are; None: nobody knows."""
-    if log is not None:
+    if log is not None and log.is_begun:
         return len(log.firsts)
     return stored.chunks if stored.run.status.ended else None
 

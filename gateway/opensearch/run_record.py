@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.messages import JsonObject, Message
-from gateway.opensearch.ids import digest
+from gateway.opensearch.bulks import Action, Item
+from gateway.opensearch.ids import digest, new_token
 from gateway.opensearch.indices import RUNS
-from gateway.opensearch.sources import Found, Key
+from gateway.opensearch.sources import Found, Key, documents_of, write
 from gateway.owners import site_of
 from gateway.records import decode_message, dump_json, encode_message, load_json
 from gateway.store import RunRecord, RunStatus
@@ -92,6 +93,7 @@ def members_of(stored: StoredRun, *, followed: bool) -> JsonObject:
         "changed_at": run.changed_at,
         "order": stored.order,
         "has_log": stored.moved.has_log,
+        "begun": not stored.waits,
         "waits": stored.moved.waiting_messages is not None,
         "followed": followed,
     }
@@ -100,6 +102,13 @@ def members_of(stored: StoredRun, *, followed: bool) -> JsonObject:
     if (site := site_of(run.owner)) is not None:
         members |= {"site": digest(site), "bytes": stored.size if stored.moved.has_log else 0}
     return members
+
+
+def run_items(action: Action, stored: StoredRun, *, followed: bool) -> list[Item]:
+    """Writes a run's document."""
+    key = run_key(stored.run.owner, stored.run.run_id)
+    source, parts = documents_of(key, encode(stored), members_of(stored, followed=followed), new_token())
+    return [*parts, write(action, key, source)]
 
 
 def encode(stored: StoredRun) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.history.versions import Rewrite
-from gateway.messages import Message
+from gateway.messages import JsonObject, Message
 from gateway.opensearch import run_record
 from gateway.opensearch.bulks import Item
 from gateway.opensearch.cluster import USUAL_SECONDS
@@ -68,22 +68,11 @@ class Runs:
         read.
         """
         records: dict[ThreadKey, ThreadRecord | None] = {**(known or {})}
-        threads = [
-            key
-            for key in dict.fromkeys((each.run.owner, each.run.thread_id) for each in seen.values())
-            if key not in records
-        ]
-        await self._threads.sure.known(threads)
-        if len(threads) == 1:
-            records[threads[0]] = await self._threads.record(threads[0])
-        elif threads:
-            found = await self._sources.read([thread_key(*each) for each in threads])
-            for each, document in zip(threads, found, strict=True):
-                held = self._threads.took(each, document)
-                records[each] = None if held is None else held.record
+        threads = dict.fromkeys(map(_thread_of, seen.values()))
+        records |= await self._threads.records([key for key in threads if key not in records])
         confirmed: dict[RunKey, StoredRun] = {}
         for key, stored in seen.items():
-            now = as_committed(stored, records[stored.run.owner, stored.run.thread_id])
+            now = as_committed(stored, records[_thread_of(stored)])
             if now is not None:
                 confirmed[key] = now
         return confirmed
@@ -198,7 +187,7 @@ class Runs:
         if records.count:
             items += chunk_items(stored.log, log.thread, 0, 1, records)
         if stored.run.reused_id is not None:
-            await self._note_known(stored)
+            await self.note_known(stored)
         # together, so that one request takes both
         writing = asyncio.ensure_future(self._sources.write_new(items, seconds=seconds))
         try:
@@ -212,7 +201,7 @@ class Runs:
             record = with_fresh(record, stored)
         previous = record.runs[-1:]
         record, page = with_run(record, stored.run.run_id)
-        items = self._page(record, page) if page else []
+        items = page_items(record, page) if page else []
         now = await self._threads.commit(key, held, Change(record, items, change.after), seconds=seconds)
         if records.count:
             log.firsts.append(1)
@@ -268,15 +257,7 @@ class Runs:
         record = await self._threads.record((stored.run.owner, stored.run.thread_id))
         return as_committed(stored, record) is not None
 
-    def _page(self, record: ThreadRecord, page: Sequence[str]) -> list[Item]:
-        """Creates the page of the record's oldest runs."""
-        about = record.about
-        key = page_key(record.key, record.pages - 1)
-        members = {"thread": thread_id_of(about.owner, about.thread_id)}
-        source, parts = documents_of(key, dump_json([*page]), {**members}, new_token())
-        return [*parts, write("create", key, source)]
-
-    async def _note_known(self, stored: StoredRun) -> None:
+    async def note_known(self, stored: StoredRun) -> None:
         """Add the run to those with its client id."""
         run = stored.run
         key = known_key(run.owner, run.client_id)
@@ -316,6 +297,8 @@ class Runs:
                 stored = replace(there, moved=moved)
         source, parts = _document(key, stored)
         await self._sources.write_new(parts)
+        if run.reused_id is not None:
+            await self.note_known(stored)
         item = write("create", key, source) if found is None else write("index", key, source, found.place)
         # a run that a thread does not name, and that no thread has: it is not there
         before = there or replace(stored, stands=False, life=new_token())
@@ -368,7 +351,7 @@ class Runs:
         )
         record, page = with_run(with_fresh(record, ended), run.run_id)
         if page:
-            items += self._page(record, page)
+            items += page_items(record, page)
         now = await self._threads.commit(key, held, Change(record, items, change.after), seconds=LONG_SECONDS)
         self._afterwards(key, lambda: self._threads.settle(key, now))
 
@@ -476,3 +459,16 @@ def as_committed(stored: StoredRun, record: ThreadRecord | None) -> StoredRun | 
 def page_key(life: str, number: int) -> Key:
     """The document of a page of a thread's oldest runs."""
     return Key(MESSAGES, f"{life}.runs.{number}")
+
+
+def page_items(record: ThreadRecord, page: Sequence[str]) -> list[Item]:
+    """Creates the page of the record's oldest runs."""
+    about = record.about
+    key = page_key(record.key, record.pages - 1)
+    members: JsonObject = {"thread": thread_id_of(about.owner, about.thread_id)}
+    source, parts = documents_of(key, dump_json([*page]), members, new_token())
+    return [*parts, write("create", key, source)]
+
+
+def _thread_of(stored: StoredRun) -> ThreadKey:
+    return stored.run.owner, stored.run.thread_id

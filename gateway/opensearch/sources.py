@@ -8,7 +8,7 @@ write's token, so that no reader mixes two writes. Reads by id see the last writ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -174,6 +174,28 @@ class Sources:
         return [
             Hit(each["_id"], each.get("_source", {}), each.get("sort", ())) for each in (hits or {}).get("hits", ())
         ]
+
+    async def pages(
+        self, name: str, query: JsonObject, sort: Sequence[str], *, seconds: float = USUAL_SECONDS
+    ) -> AsyncGenerator[list[Found]]:
+        """All documents of an index that a query finds, in the order of some fields, whose values never change and are
+        together unique.
+        """
+        body: JsonObject = {"query": query, "size": _AT_ONCE, "sort": [{each: "asc"} for each in sort]}
+        while True:
+            hits = await self.search(name, {**body, "_source": False}, seconds=seconds)
+            found = await self.read([Key(name, hit.document_id) for hit in hits], seconds=seconds)
+            yield [each for each in found if each is not None]
+            if len(hits) < _AT_ONCE:
+                return
+            body["search_after"] = [*hits[-1].sort]
+
+    async def count(self, name: str, query: JsonObject) -> int:
+        """How many documents of an index a query finds."""
+        await self.cluster.refreshed(name)
+        answer = await self.cluster.request("POST", f"/{self.cluster.index(name)}/_count", {"query": query})
+        count = answer.body.get("count")
+        return count if isinstance(count, int) else 0
 
     async def delete_found(self, names: Sequence[str], query: JsonObject) -> None:
         """Delete all documents of these indices that a query finds. Not by one request: if it were late, it would

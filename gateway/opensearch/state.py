@@ -19,6 +19,7 @@ from gateway.store.transfer import MovedSecret
 
 SECRET = "secret"
 DUE = "due_deletion"
+_IMPORT = Key(STATE, "import")
 _MOST = 10_000
 
 
@@ -77,6 +78,19 @@ class State:
             await self._sources.bulks.write(due_items([deletion]))
         else:
             await self._sources.write_one(Item("delete", key.name, key.document_id))
+
+    # --- whether the store is being filled by an import
+
+    async def is_importing(self) -> bool:
+        """Whether an import is under way, or its process has ended in the middle."""
+        return await self._sources.read_one(_IMPORT) is not None
+
+    async def begin_import(self) -> None:
+        source, _ = documents_of(_IMPORT, b"{}", {"kind": "import"}, new_token())
+        await self._sources.write_one(write("index", _IMPORT, source))
+
+    async def end_import(self) -> None:
+        await self._sources.write_one(Item("delete", *_IMPORT))
 
     async def _of_kind(self, kind: str) -> list[bytes]:
         body: JsonObject = {"query": {"term": {"kind": kind}}, "size": _MOST, "_source": False}

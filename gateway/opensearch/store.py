@@ -21,14 +21,25 @@ from gateway.events import OpenInterrupt
 from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, Message
 from gateway.model_state import ModelState, decode_states
-from gateway.opensearch import thread_record
+from gateway.opensearch import export_pieces, thread_record
 from gateway.opensearch.address import Address
 from gateway.opensearch.bulks import Bulks
 from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.collected_threads import CollectedThreads
 from gateway.opensearch.documents import OpenSearchDocuments
 from gateway.opensearch.ids import Order
-from gateway.opensearch.indices import APPROVALS, EVENTS, MESSAGES, RUNS, STATE, THREADS, check_version, make_indices
+from gateway.opensearch.import_pieces import Import
+from gateway.opensearch.indices import (
+    APPROVALS,
+    EVENTS,
+    MESSAGES,
+    RUNS,
+    STATE,
+    THREADS,
+    check_format,
+    check_version,
+    make_indices,
+)
 from gateway.opensearch.lists import Lists
 from gateway.opensearch.logs import Logs, OpenLog, fail
 from gateway.opensearch.membership import Membership
@@ -90,14 +101,11 @@ class OpenSearchStore:
         self._appending: set[asyncio.Task[None]] = set()
         self._sealing = Sealing([parse_key(key.reveal()) for key in environment.master_keys])
         self._documents = OpenSearchDocuments(
-            self._sources,
-            environment.clock,
-            self._sealing,
-            environment.on_secrets,
-            self._has_thread,
+            self._sources, environment.clock, self._sealing, environment.on_secrets, self._has_thread
         )
         self._collected = CollectedThreads(environment.thread_documents, self._documents, self._threads)
         self._threads.follower = self._collected
+        self._import = Import(self._sources, self._state, self._threads, self._runs, self._documents, self._sealing)
         self._threads.finish = self._finish
 
     async def open(self) -> None:
@@ -105,6 +113,7 @@ class OpenSearchStore:
         try:
             await check_version(self._cluster)
             await make_indices(self._cluster)
+            await check_format(self._cluster)
             await self._membership.join()
             await self._begin_work()
         except BaseException:
@@ -114,6 +123,7 @@ class OpenSearchStore:
             logger.warning("'server.master_keys' has no key: documents with secrets are refused")
 
     async def _begin_work(self) -> None:
+        await self._import.undo_unfinished()
         await self._documents.open()
         for name in (*_OF_A_THREAD, THREADS, STATE):
             self._cluster.wrote(name)  # whatever the last process wrote is to be found
@@ -151,10 +161,10 @@ class OpenSearchStore:
         return WINDOW
 
     async def export(self, take: Callable[[Moved], None]) -> None:
-        raise StoreError("an OpenSearch store cannot be exported yet")
+        await export_pieces.export(self._cluster.address, take)
 
     async def import_(self, moved: Iterable[Moved]) -> None:
-        raise StoreError("an OpenSearch store cannot import yet")
+        await self._import.take_all(moved)
 
     # --- threads
 
@@ -415,19 +425,23 @@ class OpenSearchStore:
         before = _LARGEST if cursor is None else read_place(b"r", cursor)
         limit = min(max(limit, 1), _LARGEST)
         record = await self._threads.record((owner, thread_id))
-        found: list[StoredRun] = []
+        found = [each for each in await self._lists.queued(owner, thread_id) if each.order < before]
+        begun = 0
         ids = [] if record is None else [*record.runs]
         page = 0 if record is None else record.pages
-        while record is not None and len(found) <= limit:
-            while ids and len(found) <= limit:
+        while record is not None and begun <= limit:
+            while ids and begun <= limit:
                 ids, newest = ids[:-_SLICE], ids[-_SLICE:]
                 runs = await self._runs.find([(owner, run_id) for run_id in newest])
-                found += [each for each in reversed(runs.values()) if each.order < before]
+                older = [each for each in runs.values() if each.order < before and not each.waits]
+                found += older
+                begun += len(older)
             if not page:
                 break
             page -= 1
-            older = await self._sources.read_one(page_key(record.key, page))
-            ids = [] if older is None else load_json(older.record)
+            earlier = await self._sources.read_one(page_key(record.key, page))
+            ids = [] if earlier is None else load_json(earlier.record)
+        found.sort(key=lambda each: each.order, reverse=True)
         more = len(found) > limit
         items = tuple([each.run for each in found[:limit]])
         return Page(items, place_cursor(b"r", found[limit - 1].order) if more else None)

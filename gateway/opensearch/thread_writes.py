@@ -22,10 +22,28 @@ from gateway.opensearch.thread_record import ThreadRecord, positions, unused
 from gateway.opensearch.threads import Change, Held, Threads
 from gateway.records import dump_json
 from gateway.store import Thread
+from gateway.store.transfer import MovedApproval
 
 
 def approval_key(approval_id: str) -> Key:
     return Key(APPROVALS, digest("approval", approval_id))
+
+
+def approval_item(approval: MovedApproval, life: str, opened_at: float, order: int) -> Item:
+    """Writes an approval. `life` is the key of its thread's record."""
+    members: JsonObject = {
+        "thread": thread_id_of(approval.owner, approval.thread_id),
+        "life": life,
+        "waits": approval.waits,
+        "opened_at": opened_at,
+        "order": order,
+    }
+    if approval.expires_at is not None:
+        members["expires_at"] = approval.expires_at
+    key = approval_key(approval.approval_id)
+    record = dump_json([approval.owner, approval.thread_id, approval.approval_id])
+    source, _ = documents_of(key, record, members, new_token())
+    return Item("index", key.name, key.document_id, source)
 
 
 class ThreadWrites:
@@ -79,20 +97,8 @@ class ThreadWrites:
 
     def _approval(self, record: ThreadRecord, asked: OpenInterrupt) -> Item:
         about = record.about
-        members: JsonObject = {
-            "thread": thread_id_of(about.owner, about.thread_id),
-            "life": record.key,
-            "waits": True,
-            "opened_at": about.updated_at,
-            "order": self._order.next(),
-        }
-        if asked.interrupt.expires_at is not None:
-            members["expires_at"] = asked.interrupt.expires_at
-        key = approval_key(asked.approval_id)
-        source, _ = documents_of(
-            key, dump_json([about.owner, about.thread_id, asked.approval_id]), members, new_token()
-        )
-        return Item("index", key.name, key.document_id, source)
+        opened = MovedApproval(asked.approval_id, about.owner, about.thread_id, asked.interrupt.expires_at, waits=True)
+        return approval_item(opened, record.key, about.updated_at, self._order.next())
 
     async def forked(
         self, owner: str, of: str, number: int | None, fork: Thread, start: int, held: Held | None

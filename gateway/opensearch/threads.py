@@ -22,7 +22,7 @@ from gateway.errors import ConflictError, StoreError
 from gateway.lru import LruCache
 from gateway.messages import JsonObject, Message
 from gateway.opensearch import run_record, thread_record
-from gateway.opensearch.bulks import Item, Place
+from gateway.opensearch.bulks import Action, Item, Place
 from gateway.opensearch.cluster import USUAL_SECONDS
 from gateway.opensearch.ids import Order, digest, new_token
 from gateway.opensearch.indices import MESSAGES, THREADS
@@ -36,6 +36,7 @@ from gateway.owners import is_visitors, site_of
 from gateway.records import decode_message, dump_json, encode_message, load_json
 from gateway.store import DueDeletion, Thread
 from gateway.store.piece_json import from_json, to_json
+from gateway.store.transfer import MovedThread
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +162,7 @@ class Threads:
         if held is None or held.place is None or held.place < found.place:
             is_deleted = bool(found.source.get("deleted"))
             record = None if is_deleted else thread_record.decode(found.record)
-            held = Held(record, found.place, found.token, document=found, due=_due_of(found) if is_deleted else None)
+            held = Held(record, found.place, found.token, document=found, due=due_of(found) if is_deleted else None)
             self._held.keep(key, held)
         return held
 
@@ -177,6 +178,14 @@ class Threads:
         """The thread's record, read now."""
         held = await self.find(key)
         return None if held is None else held.record
+
+    async def records(self, keys: Sequence[ThreadKey]) -> dict[ThreadKey, ThreadRecord | None]:
+        """The records of some threads, read now."""
+        if len(keys) == 1:
+            return {keys[0]: await self.record(keys[0])}
+        found = await self._sources.read([thread_key(*key) for key in keys])
+        held = {key: self.took(key, document) for key, document in zip(keys, found, strict=True)}
+        return {key: None if each is None else each.record for key, each in held.items()}
 
     async def whole(self, record: ThreadRecord) -> Thread:
         """The thread with the messages of its current version."""
@@ -242,8 +251,7 @@ class Threads:
         """Bring the thread's documents up to date, then take the mark away that they are late."""
         assert held.record is not None, "it was just written"
         try:
-            # if documents were late before, nobody knows which: all are written
-            await self.follower.follow(None if before is not None and before.late else before, held.record)
+            await self.follower.follow(before, held.record)
             return await self._commit(key, held, replace(held.record, late=False), USUAL_SECONDS)
         except StoreError as error:  # the messages are kept; remove_logs writes the rest
             logger.warning("documents of a thread could not be written yet", extra={"code": error.code})
@@ -251,7 +259,7 @@ class Threads:
 
     async def _commit(self, key: ThreadKey, held: Held | None, record: ThreadRecord, seconds: float) -> Held:
         token = new_token()
-        source, parts = documents_of(thread_key(*key), thread_record.encode(record), self._members(record), token)
+        source, parts = document_of(record, token)
         await self._sources.write_new(parts, seconds=seconds)
         place = await self._replace(key, held, source, seconds)
         now = Held(record, place, token, is_settled=not record.fresh)
@@ -292,7 +300,7 @@ class Threads:
 
     def run_document(self, record: ThreadRecord, run: StoredRun) -> Replacement:
         """A committed run's document, which may be deleted by now."""
-        followed = bool(record.runs) and record.runs[-1] != run.run.run_id and run.run.run_id in record.runs
+        followed = bool(record.runs) and record.runs[-1] != run.run.run_id and not run.waits
         stands = replace(run, stands=True, erase=())
         key = run_key(run.run.owner, run.run.run_id)
         return Replacement(
@@ -323,25 +331,7 @@ class Threads:
         if held is None or held.record is None:
             # a deleted document would let the lost write create the thread
             return documents_of(where, b"{}", {"deleted": True}, new_token())
-        return documents_of(where, thread_record.encode(held.record), self._members(held.record), new_token())
-
-    def _members(self, record: ThreadRecord) -> JsonObject:
-        """By which members a thread is found."""
-        about = record.about
-        members: JsonObject = {
-            "owner": digest(about.owner),
-            "late": record.is_unfinished,
-            "listed": about.listed,
-            "visitor": is_visitors(about.owner),
-            "created_at": about.created_at,
-            "updated_at": about.updated_at,
-            "order": record.order,
-        }
-        if about.expires_at is not None:
-            members |= {"expires_at": about.expires_at, "lives_until": record.expires_at}
-        if (site := site_of(about.owner)) is not None:
-            members |= {"site": digest(site), "bytes": record.kept_bytes}
-        return members
+        return document_of(held.record, new_token())
 
     def new_messages(
         self,
@@ -353,22 +343,17 @@ class Threads:
         """Creates these messages from position `first` on; and their bytes."""
         items: list[Item] = []
         size = 0
-        about = record.about
         for position, (message, at) in enumerate(zip(messages, times, strict=True), first):
             data = encode_message(message)
             size += len(data)
-            members: JsonObject = {
-                "thread": thread_id_of(about.owner, about.thread_id),
-                "owner": digest(about.owner),
-                "message": digest(message.id),
-                "position": position,
-                "at": at,
-            }
-            key = message_key(record.key, position)
-            source, parts = documents_of(key, data, members, new_token())
-            items += [*parts, write("create", key, source)]
+            items += message_items("create", record.about, message_key(record.key, position), message.id, data, at)
             self._remember(record.key, position, KeptMessage(message, at, len(data)))
         return items, size
+
+    def forget_all(self) -> None:
+        """Forget what was read: somebody else has written it since."""
+        for cache in (self._held, self._absent, self._messages):
+            cache.clear()
 
     def forget_messages(self, life: str, places: Iterable[int]) -> None:
         for place in places:
@@ -398,7 +383,47 @@ class Threads:
         self._held.drop(key)
 
 
-def _due_of(found: Found) -> tuple[DueDeletion, ...] | None:
+def due_of(found: Found) -> tuple[DueDeletion, ...] | None:
     """The deletions that are due because of a deleted thread; None: nothing is left of it."""
     data = load_json(found.record)
     return tuple([from_json(DueDeletion, each) for each in data["due"]]) if "key" in data else None
+
+
+def document_of(record: ThreadRecord, token: str) -> tuple[bytes, list[Item]]:
+    """The thread's document, and the parts that are too many for it."""
+    where = thread_key(record.about.owner, record.about.thread_id)
+    return documents_of(where, thread_record.encode(record), _members(record), token)
+
+
+def _members(record: ThreadRecord) -> JsonObject:
+    """By which members a thread is found."""
+    about = record.about
+    members: JsonObject = {
+        "owner": digest(about.owner),
+        "late": record.is_unfinished,
+        "listed": about.listed,
+        "visitor": is_visitors(about.owner),
+        "created_at": about.created_at,
+        "updated_at": about.updated_at,
+        "order": record.order,
+    }
+    if about.expires_at is not None:
+        members |= {"expires_at": about.expires_at, "lives_until": record.expires_at}
+    if (site := site_of(about.owner)) is not None:
+        members |= {"site": digest(site), "bytes": record.kept_bytes}
+    return members
+
+
+def message_items(
+    action: Action, about: MovedThread, key: Key, message_id: str, data: bytes, at: float | None
+) -> list[Item]:
+    """Writes the document of a message of the thread `about`."""
+    members: JsonObject = {
+        "thread": thread_id_of(about.owner, about.thread_id),
+        "owner": digest(about.owner),
+        "message": digest(message_id),
+        "position": int(key.document_id.rpartition(".")[2]),
+        "at": at,
+    }
+    source, parts = documents_of(key, data, members, new_token())
+    return [*parts, write(action, key, source)]

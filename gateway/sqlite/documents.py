@@ -18,7 +18,7 @@ from gateway.documents.checks import check_id, dumped_body
 from gateway.documents.document import Document, DocumentKind
 from gateway.documents.sealing import Sealing, parse_key, put_together, taken_apart, texts_in
 from gateway.embedded_index.document_values import searched_in
-from gateway.errors import ConfigurationError, InvalidRequestError, ToolError, UnavailableError
+from gateway.errors import InvalidRequestError, ToolError, UnavailableError
 from gateway.messages import JsonObject, JsonValue
 from gateway.query_dsl.clauses import QueryError
 from gateway.query_dsl.field_mapping import MappingError
@@ -52,12 +52,8 @@ class MasterKeys:
 
     def check(self, key_ids: Iterable[str]) -> None:
         """Raises ConfigurationError if one of these keys is missing."""
-        if missing := self.sealing.missing(key_ids):
-            file = "" if self._file is None else f", or copy the key file of their store to {str(self._file)!r}"
-            raise ConfigurationError(
-                f"documents are sealed with keys that this gateway does not have: {', '.join(missing)}; add these keys"
-                f" to 'server.master_keys'{file}"
-            )
+        file = "" if self._file is None else f", or copy the key file of their store to {str(self._file)!r}"
+        self.sealing.check(key_ids, file)
 
     def ready_to_seal(self, connection: sqlite3.Connection) -> Sealing:
         """The keys, after one was generated if there was none. Blocks.

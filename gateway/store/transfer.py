@@ -185,8 +185,9 @@ class TransferStore(Protocol):
     """
 
     async def export(self, take: Callable[[Moved], None]) -> None:
-        """Give everything to `take`, as it was at one moment. `take` may be called in another thread. An error that it
-        raises ends the export.
+        """Give everything to `take`, as it was at one moment. A store in a cluster gives what there was when the export
+        began, but each thread, run and document as it is at a moment of its own. `take` may be called in another
+        thread. An error that it raises ends the export.
 
         The store need not be open, and a gateway may be using it meanwhile.
 

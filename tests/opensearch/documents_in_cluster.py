@@ -14,10 +14,12 @@ from gateway.documents.sealing import Sealing
 from gateway.opensearch.address import Address
 from gateway.opensearch.bulks import Bulks
 from gateway.opensearch.cluster import Cluster
+from gateway.opensearch.document_transfer import DocumentImport
 from gateway.opensearch.documents import OpenSearchDocuments
 from gateway.opensearch.indices import DOCUMENTS, STATE
 from gateway.opensearch.sources import Sources
 from gateway.store import Store
+from gateway.store.transfer import MovedDocument, MovedIndex
 from tests.movable_clock import MovableClock
 from tests.stored_samples import memory_store
 
@@ -26,6 +28,16 @@ KEY = b"k" * 32
 
 def new_prefix() -> str:
     return f"test-{uuid4().hex}"
+
+
+async def take_in(
+    documents: OpenSearchDocuments, pieces: Iterable[MovedIndex | MovedDocument], last_version: int
+) -> None:
+    """Store the documents of another store, as an import does."""
+    taker = DocumentImport(documents.index)
+    for piece in pieces:
+        await taker.take(piece)
+    await taker.finish(last_version)
 
 
 class DocumentsInCluster:

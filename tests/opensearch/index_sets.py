@@ -15,7 +15,9 @@ _DEADLINE_SECONDS = 30.0
 
 
 class IndexSets:
-    """Gives each folder, which is a store's in other tests, a set of indices. A set is emptied for a new folder."""
+    """Gives each folder, which is a store's in other tests, a set of indices. A set is emptied for a new folder. One
+    that does not exist has none.
+    """
 
     def __init__(self) -> None:
         self._url = ""
@@ -29,6 +31,8 @@ class IndexSets:
     def store_url(self, folder: Path) -> str:
         """The URL of the folder's store."""
         assert self._url, "the test has no node: it needs the fixture of tests/stores/conftest.py"
+        if not folder.exists():
+            return self._url_of("none")
         if folder not in self._folders:
             free = [number for number, each in enumerate(self._folders) if each is None or not each.exists()]
             if free:
@@ -36,7 +40,9 @@ class IndexSets:
             else:
                 self._folders.append(folder)
             self._empty(self._folders.index(folder))
-        prefix = self._prefix(self._folders.index(folder))
+        return self._url_of(self._prefix(self._folders.index(folder)))
+
+    def _url_of(self, prefix: str) -> str:
         return f"{self._url.replace('http://', 'opensearch://', 1)}?prefix={prefix}"
 
     def _prefix(self, number: int) -> str:

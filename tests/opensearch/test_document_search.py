@@ -19,7 +19,7 @@ from gateway.records import dump_json
 from gateway.store.transfer import MovedDocument, MovedIndex
 from tests.movable_clock import MovableClock
 from tests.opensearch.book_searches import AGGREGATIONS, BOOK, QUERIES, SORTS, made_book, made_search, matched
-from tests.opensearch.documents_in_cluster import DocumentsInCluster
+from tests.opensearch.documents_in_cluster import DocumentsInCluster, take_in
 from tests.opensearch.same_answers import answered, difference
 from tests.stored_samples import OWNER, memory_store, within
 
@@ -68,7 +68,7 @@ async def kept(both: Both, chance: random.Random, count: int) -> None:
         pieces.extend(those)
     assert isinstance(both.cluster, OpenSearchDocuments)
     last = max(document.version for those in documents.values() for document in those)
-    await within(both.cluster.take_in(pieces, last))
+    await within(take_in(both.cluster, pieces, last))
 
 
 @pytest.mark.parametrize("clause", QUERIES)

@@ -20,11 +20,12 @@ from gateway.errors import (
     UnavailableError,
 )
 from gateway.messages import JsonObject
+from gateway.opensearch import document_transfer
 from gateway.opensearch.document_fields import number_of, sortable
 from gateway.opensearch.document_records import id_at, place_of
 from gateway.opensearch.documents import ThreadDocument
 from gateway.store.transfer import Moved, MovedDocument, MovedIndex, MovedStore
-from tests.opensearch.documents_in_cluster import DocumentsInCluster, new_prefix
+from tests.opensearch.documents_in_cluster import DocumentsInCluster, new_prefix, take_in
 from tests.opensearch.front import CUT_AFTER, FULL, PASS, TOO_MANY, always, at, front_before
 from tests.stored_samples import OWNER, sqlite_store, within
 
@@ -72,13 +73,13 @@ async def test_without_a_key_a_document_with_secrets_is_refused(opensearch_url: 
         await within(store.documents.put(NOTE, "n1", OWNER, {"secret": "x"}))
     assert raised.value.code == "sealing_key_missing"
     await within(store.documents.put(NOTE, "n1", OWNER, {"title": "x"}))
-    assert await within(store.documents.key_ids()) == []
+    assert await within(document_transfer.key_ids(store.documents.index)) == []
     await within(store.close())
 
 
 async def test_the_keys_of_sealed_documents_are_known(store: DocumentsInCluster) -> None:
     await within(store.documents.put(NOTE, "n1", OWNER, {"secret": "x"}))
-    (key_id,) = await within(store.documents.key_ids())
+    (key_id,) = await within(document_transfer.key_ids(store.documents.index))
     assert len(key_id) == 16
 
 
@@ -247,8 +248,8 @@ async def test_documents_move_to_another_store_and_back(opensearch_url: str, tmp
         await within(documents.put(OWN, "d1", owner, {"title": owner}))
     await within(documents.put(NOTE, "gone", OWNER, {}))
     await within(documents.delete(NOTE, "gone", OWNER))
-    pieces = [piece async for piece in documents.every_document()]
-    last = await within(documents.last_version())
+    pieces = [piece async for piece in document_transfer.every_document(documents.index)]
+    last = await within(document_transfer.last_version(documents.index))
     assert last > max(each.version for each in pieces if isinstance(each, MovedDocument))
 
     embedded = sqlite_store(tmp_path)
@@ -261,8 +262,8 @@ async def test_documents_move_to_another_store_and_back(opensearch_url: str, tmp
 
     back = DocumentsInCluster(opensearch_url)
     await within(back.open())
-    await within(back.documents.take_in(moved, last))
-    again = [piece async for piece in back.documents.every_document()]
+    await within(take_in(back.documents, moved, last))
+    again = [piece async for piece in document_transfer.every_document(back.documents.index)]
     assert sorted(map(repr, again)) == sorted(map(repr, pieces))
     assert await within(back.documents.put(NOTE, "n1", OWNER, {"title": "new"})) > last
     mine, theirs = (

@@ -10,14 +10,27 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import get_args
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from gateway.errors import ConfigurationError
 from gateway.frozen import replace
+from gateway.records import encode_message
 from gateway.store import RunStatus, Store
 from gateway.store.export_file import read_export
-from gateway.store.transfer import Moved, MovedDocument, MovedLate, MovedStore, MovedThread
+from gateway.store.transfer import (
+    Moved,
+    MovedDocument,
+    MovedIndex,
+    MovedLate,
+    MovedMessage,
+    MovedRun,
+    MovedStore,
+    MovedThread,
+    MovedVersion,
+)
+from tests.collected_words import SAID, found
 from tests.full_store import KEY, NOTE, OTHER_KEY, VISITOR, answers, exported, fill, full_export, opened
 from tests.movable_clock import MovableClock
 from tests.stored_samples import (
@@ -25,6 +38,7 @@ from tests.stored_samples import (
     ENVIRONMENTS,
     LASTING_STORES,
     OWNER,
+    ended,
     message,
     records,
     run,
@@ -84,6 +98,48 @@ async def test_the_new_store_goes_on_like_the_old_one(kind: str, tmp_path: Path,
         assert await within(store.stored_bytes("shop")) > 0, "a public document of a visitor"
         await within(store.documents.delete(NOTE, "public", VISITOR))
         assert await within(store.stored_bytes("shop")) == 0
+
+
+@each_store
+async def test_many_runs_of_some_threads_move_in_their_order(kind: str, tmp_path: Path) -> None:
+    ids = [f"r{number}" for number in range(400)]
+    owned = {"t0": ids[::3], "t1": [each for each in ids if each not in ids[::3]], "t2": []}
+    pieces: list[Moved] = [MovedStore()]
+    for thread_id in owned:
+        pieces += [MovedThread(OWNER, thread_id, 1.0, 2.0), MovedVersion(1, 1.0)]
+    pieces += [MovedRun(ended(each, next(name for name in owned if each in owned[name]))) for each in ids]
+    async with opened(kind, tmp_path) as store:
+        await within(store.import_(pieces))
+        for thread_id, runs in owned.items():
+            page = await within(store.list_runs(OWNER, thread_id, limit=1000, cursor=None))
+            assert [each.run_id for each in page.items] == runs[::-1]
+        again: list[Moved] = []
+        await within(store.export(again.append))
+        assert again == pieces
+
+
+@each_store
+async def test_late_documents_are_written_and_deleted_by_the_new_store(kind: str, tmp_path: Path) -> None:
+    """A thread has three messages, of which its current version shows two; only the third has a document."""
+    words = [MovedMessage(encode_message(message(number, f"word {number}"))) for number in range(3)]
+    pieces: list[Moved] = [
+        MovedStore(last_document_version=1),
+        MovedThread(OWNER, "t1", 1.0, 2.0, collection="c1", version=2, last_version=2, versions=2),
+        *words,
+        MovedVersion(1, 1.0, messages=((0, 3),)),
+        MovedVersion(2, 2.0, messages=((0, 2),)),
+        MovedLate(0, 2),
+        MovedLate(gone="msg_2"),
+        MovedIndex("said", orjson.dumps(dict(SAID.properties)), OWNER),
+        MovedDocument("t1/msg_2", OWNER, 1, b'{"text":"word 2","number":2,"thread":"t1"}', 1.0, 1.0, "t1"),
+    ]
+    async with opened(kind, tmp_path) as store:
+        await within(store.import_(pieces))
+        again: list[Moved] = []
+        await within(store.export(again.append))
+        assert sorted(map(repr, again[1:])) == sorted(map(repr, pieces[1:]))
+        await within(store.remove_logs(finished_before=0.0))
+        assert [each["text"] for each in await found(store, {"match_all": {}})] == ["word 0", "word 1"]
 
 
 @pytest.mark.thorough
@@ -218,5 +274,5 @@ async def test_a_store_is_exported_while_it_is_used_and_while_it_is_not_open(kin
 @each_store
 async def test_a_store_that_is_not_there_is_not_made_by_its_export(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="there is no store"):
-        await within(ENVIRONMENTS[kind](tmp_path, MovableClock()).export(lambda piece: None))
+        await within(ENVIRONMENTS[kind](tmp_path / "none", MovableClock()).export(lambda piece: None))
     assert os.listdir(tmp_path) == []

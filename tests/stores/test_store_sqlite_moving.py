@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,42 +11,14 @@ from gateway.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
 from gateway.store import Thread
 from gateway.store.export_file import read_export
 from gateway.store.transfer import Moved, MovedStore, MovedThread
-from tests.documentation import ROOT
 from tests.full_store import full_export, opened
+from tests.half_an_import import killed_in_the_middle
 from tests.stored_samples import OWNER, sqlite_file, sqlite_store, within
-
-# Imports a file, and says so and waits in the middle of it.
-HALF_AN_IMPORT = """
-import asyncio, sys
-from pathlib import Path
-from gateway.store.export_file import read_export
-from tests.full_store import opened
-
-def half(pieces):
-    yield from pieces[: len(pieces) // 2]
-    print("half", flush=True)
-    sys.stdin.read()
-
-async def main():
-    async with opened("sqlite", Path(sys.argv[2])) as store:
-        await store.import_(half([*read_export(Path(sys.argv[1]))]))
-
-asyncio.run(main())
-"""
 
 
 async def test_an_import_that_is_killed_leaves_an_empty_store(tmp_path: Path) -> None:
     path, directory = await full_export("sqlite", tmp_path), tmp_path / "new"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", HALF_AN_IMPORT, str(path), str(directory),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        assert await within(process.stdout.readline()) == b"half\n"
-    finally:
-        process.kill()
-        await within(process.wait())
+    await killed_in_the_middle("sqlite", "sqlite:///gateway.db", directory, path)
     async with opened("sqlite", directory) as store:
         pieces: list[Moved] = []
         await within(store.export(pieces.append))
