@@ -106,9 +106,10 @@ class _Export:
         return int(hits[0].sort[0]) if hits else -1
 
     async def _due_deletions(self) -> list[DueDeletion]:
-        """Those that are due, also those of threads whose deletion has only begun."""
+        """Those that are due, also those that only their threads name yet."""
         found = {each.deletion_id: each for each in await self._state.due_deletions()}
-        async for page in self._sources.pages(THREADS, {"term": {"deleted": True}}, ("order",)):
+        unfinished: JsonObject = {"bool": {"should": [{"term": {"deleted": True}}, {"term": {"late": True}}]}}
+        async for page in self._sources.pages(THREADS, unfinished, ("order",)):
             for thread in page:
                 found |= {each.deletion_id: each for each in due_of(thread) or ()}
         return sorted(found.values(), key=lambda each: (each.since, each.deletion_id))

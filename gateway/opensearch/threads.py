@@ -384,9 +384,9 @@ class Threads:
 
 
 def due_of(found: Found) -> tuple[DueDeletion, ...] | None:
-    """The deletions that are due because of a deleted thread; None: nothing is left of it."""
+    """The deletions that a thread's document names; None: nothing is left of a deleted thread."""
     data = load_json(found.record)
-    return tuple([from_json(DueDeletion, each) for each in data["due"]]) if "key" in data else None
+    return tuple([from_json(DueDeletion, each) for each in data.get("due", ())]) if "key" in data else None
 
 
 def document_of(record: ThreadRecord, token: str) -> tuple[bytes, list[Item]]:
