@@ -81,6 +81,7 @@ class _Export:
         """Everything, in the order of the contract."""
         for name in (*MAPPINGS, DOCUMENTS):
             self._sources.cluster.wrote(name)  # whatever was written is to be found
+            await self._sources.cluster.refreshed(name, seconds=LONG_SECONDS)
         if await self._state.is_importing():
             yield MovedStore()  # the store is empty until the import is done
             return

@@ -159,7 +159,7 @@ class Sources:
 
     async def search(self, name: str, body: JsonObject, *, seconds: float = USUAL_SECONDS) -> list[Hit]:
         """The documents of an index that a query finds, those that this process has just written included."""
-        await self.cluster.refreshed(name)
+        await self.cluster.refreshed(name, seconds=seconds)
         answer = await self.cluster.request(
             "POST", f"/{self.cluster.index(name)}/_search{_HITS}", body, seconds=seconds
         )
@@ -192,7 +192,7 @@ class Sources:
 
     async def delete_found(self, names: Sequence[str], query: JsonObject) -> None:
         """Delete all documents of these indices that a query finds."""
-        await self.cluster.refreshed(*names)
+        await self.cluster.refreshed(*names, seconds=_DELETE_SECONDS)
         indices = ",".join(map(self.cluster.index, names))
         path = f"/{indices}/_delete_by_query?conflicts=proceed&refresh=true&max_docs={_DELETED_AT_ONCE}"
         while True:

@@ -84,6 +84,7 @@ async def test_what_is_asked_changes_nothing() -> None:
         "POST /p-doctor-none/_search",
         "PUT /p-doctor-none/_doc/none?require_alias=true",
         "DELETE /p-doctor-none/_doc/none",
+        "POST /p-doctor-none/_delete_by_query",
         "POST /p-doctor-none/_refresh",
         "PUT /p-doctor-none/_mapping",
         "PUT /p-doctor-none",
