@@ -1,4 +1,4 @@
-# The gateway with its page, for one process and one volume. Try it, reachable from this machine only:
+# The gateway with its page and its extras, for one process and one volume. Try it, reachable from this machine only:
 #   docker build -t agui-gateway .
 #   docker run --rm -p 127.0.0.1:8000:8000 -e AGUI_GATEWAY__SERVER__ALLOW_UNAUTHENTICATED=true agui-gateway
 # With a configuration of your own (its server.api_keys are what protects it) and with what it keeps on a volume:
@@ -22,7 +22,7 @@ WORKDIR /build
 RUN python -m venv /opt/agui-gateway
 COPY constraints.txt pyproject.toml ./
 # what it depends on changes less often than it does: a layer of its own
-RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; print(*p['dependencies'], *p['optional-dependencies']['otel'], sep='\n')" \
+RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; extras = p['optional-dependencies']; print(*p['dependencies'], *extras['opensearch'], *extras['otel'], sep='\n')" \
         > /build/dependencies.txt \
     && /opt/agui-gateway/bin/python -m pip install --requirement /build/dependencies.txt
 COPY README.md LICENSE ./

@@ -266,7 +266,7 @@ def _vacuum(arguments: argparse.Namespace) -> int:
     settings, parts = _checked(arguments)
     store = store_file(settings, parts)
     if store is None or not store.is_file():
-        name = settings.store if store is None else str(store)
+        name = f"{scheme(settings.store)}:" if store is None else str(store)  # a URL may have a password
         raise ConfigurationError(f"the store {name!r} is not a file that could be rewritten; name another with --store")
     from gateway.server.outcome import vacuumed_lines
     from gateway.server.pid_file import can_vacuum, serving_pid

@@ -345,7 +345,7 @@ def _variable(path: tuple[str, ...]) -> str:
     return _ENVIRONMENT_PREFIX + "__".join(path).upper()
 
 
-_WORD_LISTS = frozenset({"cors_origins", "allowed_hosts", "allowed_private_hosts", "trusted_proxies"})
+_WORD_LISTS = frozenset({"cors_origins", "allowed_hosts", "allowed_private_hosts", "trusted_proxies", "master_keys"})
 _KEY_LISTS = frozenset({"api_keys", "publishable_keys"})
 _FILE_ONLY = frozenset({("agents",), *(("server", name) for name in _KEY_LISTS)})
 _ENVIRONMENT_PATHS: tuple[tuple[str, ...], ...] = (

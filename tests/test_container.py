@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -10,17 +11,22 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import distribution
 from pathlib import Path
 
 import httpx
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from gateway import __version__
 from gateway.configuration.sections import ServerSection
-from gateway.settings import Flags, load_settings
+from gateway.opensearch.address import parse_address
+from gateway.settings import Flags, check_settings, load_settings
 from tests.dockerfile_steps import Image, build, ignored, read_dockerfile, read_patterns, why_not
 from tests.held_ports import held_port
 from tests.running_gateway import DEADLINE_SECONDS, parse_frames, run_body
@@ -81,13 +87,38 @@ def test_the_builder_is_sent(path: str) -> None:
     assert not ignored(path, PATTERNS)
 
 
+def test_it_has_the_extras_and_everything_in_it_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = {name: project["optional-dependencies"][name] for name in ("opensearch", "otel")}
+    assert all(f"*extras['{name}']" in DOCKERFILE for name in extras)
+
+    installed: set[str] = set()
+    for line in (*project["dependencies"], *(line for lines in extras.values() for line in lines)):
+        add_needed(Requirement(line), installed)
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    assert {"opensearch-py", "grpcio"} <= installed
+    assert installed - {canonicalize_name(line.partition("==")[0]) for line in lines} == set()
+
+
+def add_needed(requirement: Requirement, found: set[str]) -> None:
+    """Add the names of what is installed for a requirement."""
+    name = canonicalize_name(requirement.name)
+    if name in found and not requirement.extras:
+        return
+    found.add(name)
+    for each in map(Requirement, distribution(name).requires or ()):
+        if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in ("", *requirement.extras)):
+            add_needed(each, found)
+
+
 # --- the compose file
 
 
 def test_compose_starts_the_image_as_it_is_meant_to_run() -> None:
     composed = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text("utf-8"))
-    gateway, opensearch = (composed["services"][name] for name in ("gateway", "opensearch"))
+    gateway = composed["services"]["gateway"]
 
+    assert [*composed["services"]] == ["gateway"]
     assert (ROOT / "deploy" / gateway["build"]["context"] / "Dockerfile").resolve() == ROOT / "Dockerfile"
     workdir = [step.words for step in IMAGE.steps if step.name == "WORKDIR"][-1]
     assert gateway["volumes"] == [f"data:{IMAGE.last('VOLUME')}", f"./gateway.yaml:{workdir}/gateway.yaml:ro"]
@@ -105,10 +136,29 @@ def test_compose_starts_the_image_as_it_is_meant_to_run() -> None:
     assert [each.key.reveal() for each in server.api_keys] == [key]
     assert not server.allow_unauthenticated
     assert server.trusted_proxies == ("127.0.0.1",)
-    assert opensearch["profiles"] == ["opensearch"]
-    assert "ports" not in opensearch, "its security plugin is off"
-    used = {volume.partition(":")[0] for service in (gateway, opensearch) for volume in service["volumes"]}
+    used = {volume.partition(":")[0] for volume in gateway["volumes"]}
     assert used - {"./gateway.yaml"} == composed["volumes"].keys()
+
+
+def test_the_second_compose_file_makes_a_node_the_store() -> None:
+    added = yaml.safe_load((ROOT / "deploy" / "compose.opensearch.yaml").read_text("utf-8"))
+    composed = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text("utf-8"))
+    gateway, node = (added["services"][name] for name in ("gateway", "opensearch"))
+
+    assert gateway.keys() == {"environment", "depends_on"}, "all else is as without the node"
+    assert gateway["depends_on"] == {"opensearch": {"condition": "service_healthy"}}
+    assert "wait_for_status=yellow" in node["healthcheck"]["test"][-1], "a node alone has no replicas"
+    assert node["environment"]["DISABLE_SECURITY_PLUGIN"] == "true"
+    assert "ports" not in node, "its security plugin is off"
+    [volume] = node["volumes"]
+    assert [volume.partition(":")[0]] == [*added["volumes"]]
+    secrets = {"AGUI_GATEWAY_KEY": "a-key-that-is-long-enough", "MASTER_KEY": base64.b64encode(bytes(32)).decode()}
+    environment = {**composed["services"]["gateway"]["environment"], **gateway["environment"]}
+    environ = {name: substituted(value, **secrets) for name, value in environment.items()}
+    settings = check_settings(Flags(config=ROOT / "deploy" / "gateway.yaml"), environ=environ)
+    assert [key.reveal() for key in settings.server.master_keys] == [secrets["MASTER_KEY"]]
+    address = parse_address(settings.store, ROOT)
+    assert (address.host, address.port, address.tls) == ("opensearch", 9200, False)
 
 
 def substituted(text: str, **variables: str) -> str:

@@ -202,7 +202,8 @@ class ServerSection(Section):
     """The secret that signs visitors' tokens, best as '${env:NAME}'; if absent, the store keeps a generated one."""
     master_keys: tuple[str, ...] = ()
     """The keys that seal the secrets in stored documents: 32 bytes in base64 each, best as '${env:NAME}'. The first one
-    seals, all open. If absent, a generated one is kept in a file beside the store."""
+    seals, all open. If absent, a generated one is kept in a file beside the store; a store without a file keeps no
+    secrets then."""
     visitor_token_days: Seconds = Field(default=90.0, ge=0.01, le=3650)
     """How long a visitor's token is valid. It can be renewed for the same visitor until 30 days later."""
     trusted_proxies: tuple[str, ...] = ()
@@ -503,7 +504,8 @@ class ConfigurationSection(Section):
     server: ServerSection = ServerSection()
     """How the gateway listens, and how it treats its clients."""
     store: str = Field(default="sqlite:///gateway.db", min_length=1)
-    """Where threads and runs are kept: the URL of a SQLite file. A relative path is relative to this file."""
+    """Where threads and runs are kept: the URL of a SQLite file, whose relative path is relative to this file, or of an
+    OpenSearch cluster: 'opensearch://user:password@host:9200?prefix=NAME&tls=true'."""
     search: str | None = Field(default="embedded:sample")
     """The documents that the search tools search: 'embedded:sample', or an index in a file, 'embedded:/path.db'. null:
     there is no search."""

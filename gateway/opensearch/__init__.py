@@ -1,9 +1,23 @@
 """The inside of the OpenSearch store.
 
-address.py     the store's URL
-cluster.py     requests to the cluster: deadlines, retries, errors, refreshes
+store.py       the store: threads, runs and logs in the indices of one prefix
+threads.py     reads threads, and commits each write with one write of the thread's document
+thread_record.py  what that document says, and what each write makes of it
+thread_writes.py  what a write of a thread stores besides: messages, approvals, forks
+runs.py        the begin, the queue and the end of runs
+run_record.py  what a run's document says
+logs.py        the logs of runs, in chunks
+lists.py       lists and searches of threads, runs and approvals
+collected_threads.py  the documents by which threads are searched
+state.py       secrets, and deletions that are due at providers
+membership.py  the one gateway that uses a prefix
+sources.py     documents by their ids: records, and the parts of large ones
 bulks.py       writes that share `_bulk` requests
 indices.py     the indices: names, settings, mappings
+ids.py         the ids of documents
+cluster.py     requests to the cluster: deadlines, retries, errors, refreshes
+address.py     the store's URL
+turns.py       work on each thing in the order of the calls
 doctor.py      looks at a cluster without changing it, for `agui-gateway doctor`
 cluster_findings.py  what a cluster's answers about itself mean for a store
 turns.py       work on each thing in the order of the calls

@@ -77,11 +77,15 @@ class Bulks:
         self._queue: deque[_Waiting] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
         self._is_scheduled = False
+        self.refusal: StoreError | None = None  # from now on every write fails with it
 
     def add(self, item: Item, tell: Callable[[Done | StoreError], None], *, seconds: float = USUAL_SECONDS) -> None:
         """Queue a write. `tell` gets its result, a status of 409 or 404 included; an error if it could not be written
         within `seconds`, or if it is unknown whether it was.
         """
+        if self.refusal is not None:
+            tell(self.refusal)
+            return
         until = asyncio.get_running_loop().time() + seconds
         self._put([_Waiting(item, self._lines(item), until, tell)])
 
@@ -91,6 +95,8 @@ class Bulks:
         Raises:
             StoreError: one of them was not done, or it is unknown whether it was.
         """
+        if self.refusal is not None:
+            raise self.refusal
         if not items:
             return []
         loop = asyncio.get_running_loop()

@@ -20,6 +20,7 @@ from gateway.opensearch import cluster_findings
 from gateway.opensearch.address import Address
 from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.indices import check_version
+from gateway.opensearch.membership import holder_path, name_of
 from gateway.store import Finding, Level, StoreEnvironment
 
 _REACH_SECONDS = 5.0
@@ -49,6 +50,7 @@ _RIGHTS: Final = (
     _Right("search", "POST", "/{index}/_search", {"size": 0}),
     # what is not an alias is not written
     _Right("write documents", "PUT", "/{index}/_doc/none?require_alias=true", {}),
+    _Right("read many documents at once", "POST", "/{index}/_mget", {"ids": ["none"]}),
     _Right("delete documents", "DELETE", "/{index}/_doc/none"),
     _Right("delete what a query finds", "POST", "/{index}/_delete_by_query", {"query": {"match_none": {}}}),
     _Right("refresh indices", "POST", "/{index}/_refresh"),
@@ -125,8 +127,17 @@ async def _answers(cluster: Cluster, environment: StoreEnvironment) -> AsyncGene
         *cluster_findings.of_nodes(nodes, asked, answered),
     ):
         yield finding
+    yield await _holder(cluster, look)
     if look.unread:
         yield Finding("not read", Level.OK, f"the user may not read, or the cluster has not: {', '.join(look.unread)}")
+
+
+async def _holder(cluster: Cluster, look: _Looks) -> Finding:
+    """Which gateway uses the prefix."""
+    found = await look.at(holder_path(cluster), "gateway on the prefix")
+    name = None if found is None else name_of(found)
+    text = "no gateway uses the prefix" if name is None else f"{name} uses the prefix, or was killed while it did"
+    return Finding("gateway", Level.OK, text)
 
 
 class _Looks:

@@ -72,7 +72,11 @@ MAPPINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     STATE: {"kind": _KEYWORD, "since": _DOUBLE},
 }
 
+FORMAT: Final = 1
+"""The version of what documents say. It grows when an older gateway could not read them any more."""
+
 _OLDEST = (2, 11)
+_FORMAT_DOCUMENT = "format"
 _EXISTS = "resource_already_exists_exception"
 
 
@@ -127,3 +131,20 @@ async def make_index(cluster: Cluster, index: str, body: JsonObject) -> None:
     # another gateway may just have made it
     if answer.status == 400 and not (isinstance(error, dict) and error.get("type") == _EXISTS):
         raise error_of(answer)
+
+
+async def check_format(cluster: Cluster) -> None:
+    """Note which format the indices have.
+
+    Raises:
+        ConfigurationError: a newer gateway has written them.
+    """
+    path = f"/{cluster.index(STATE)}/_doc/{_FORMAT_DOCUMENT}"
+    found: Any = (await cluster.request("GET", path, allowed=(404,))).body.get("_source")
+    if found is None:
+        await cluster.request("PUT", path, {"kind": _FORMAT_DOCUMENT, "format": FORMAT})
+    elif found["format"] > FORMAT:
+        raise ConfigurationError(
+            f"the indices {cluster.index('*')!r} were written by a newer gateway (format {found['format']}, this one"
+            f" knows {FORMAT}); serve them with that version, or restore a snapshot from before"
+        )

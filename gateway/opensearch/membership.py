@@ -17,6 +17,7 @@ from typing import Final
 from gateway.errors import ConfigurationError, StoreError
 from gateway.messages import JsonObject
 from gateway.opensearch.bulks import Item, Place
+from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.ids import new_token
 from gateway.opensearch.indices import STATE
 from gateway.opensearch.sources import Found, Key, Sources, documents_of, write
@@ -28,6 +29,7 @@ FREE_SECONDS: Final = 10.0
 """How long a place is kept for a gateway that no longer writes."""
 BEAT_SECONDS: Final = 2.0
 _LOOK_SECONDS = 0.5
+_LOST = "another gateway has taken over this store's prefix; restart this one"
 _PLACE: Final = Key(STATE, "gateway")
 
 
@@ -36,22 +38,31 @@ def own_name() -> str:
     return f"{socket.gethostname()} (process {os.getpid()})"
 
 
-async def holder(sources: Sources) -> str | None:
-    """The name of the gateway whose document is there, which may be gone; None: there is none."""
-    found = await sources.read_one(_PLACE)
-    return None if found is None else _name(found)
+def holder_path(cluster: Cluster) -> str:
+    """Where the document is of the gateway that uses the prefix."""
+    return f"/{cluster.index(_PLACE.name)}/_doc/{_PLACE.document_id}"
+
+
+def name_of(document: JsonObject) -> str | None:
+    """The name of the gateway in this answer; it may be gone. None: there is none."""
+    source = document.get("_source")
+    if not isinstance(source, dict):
+        return None
+    name: str = load_json(str(source["record"]).encode())["name"]
+    return name
 
 
 class Membership:
     """This gateway's place. `free_seconds` as FREE_SECONDS."""
 
     def __init__(self, sources: Sources, free_seconds: float = FREE_SECONDS) -> None:
-        self._sources = sources
+        self.sources = sources
         self._free_seconds = free_seconds
         self._place: Place | None = None
         self._token = ""
         self._beating: asyncio.Task[None] | None = None
         self._last_beat = 0.0
+        self._failure = StoreError("the OpenSearch cluster does not answer")
         self.is_lost = False
 
     async def join(self) -> None:
@@ -66,10 +77,10 @@ class Membership:
         self._token = new_token()
         place = await self._write("create" if found is None else "index", None if found is None else found.place)
         if place is None:
-            raise _taken(self._sources, await self._sources.read_one(_PLACE))
+            raise _taken(self.sources, await self.sources.read_one(_PLACE))
         self._place = place
         self._note_beat()
-        self._beating = asyncio.create_task(self._beat(), name="membership")
+        self._beating = asyncio.create_task(self._keep_beating(), name="membership")
 
     async def leave(self) -> None:
         """Give the place up."""
@@ -80,7 +91,7 @@ class Membership:
             self._beating = None
         if self._place is not None and not self.is_lost:
             with suppress(StoreError):
-                await self._sources.write_one(
+                await self.sources.write_one(
                     Item("delete", _PLACE.name, _PLACE.document_id, None, self._place), seconds=BEAT_SECONDS
                 )
         self._place = None
@@ -88,36 +99,47 @@ class Membership:
     def check(self) -> None:
         """Raises StoreError if the cluster has not confirmed the place lately, or another gateway has it."""
         if self.is_lost:
-            raise StoreError("another gateway has taken over this store's prefix; restart this one")
-        if asyncio.get_running_loop().time() - self._last_beat > self._free_seconds:
-            raise StoreError("the OpenSearch cluster does not answer")
+            raise StoreError(_LOST)
+        if asyncio.get_running_loop().time() - self._last_beat > 2 * BEAT_SECONDS:
+            raise self._failure
 
     async def _free_place(self) -> Found | None:
         """The document of a gateway that is gone; None: there is none."""
-        first = found = await self._sources.read_one(_PLACE)
+        first = found = await self.sources.read_one(_PLACE)
         loop = asyncio.get_running_loop()
         until = loop.time() + self._free_seconds
         while found is not None and loop.time() < until:
             if first is None or found.place != first.place:
-                raise _taken(self._sources, found)
+                raise _taken(self.sources, found)
             await asyncio.sleep(_LOOK_SECONDS)
-            found = await self._sources.read_one(_PLACE)
+            found = await self.sources.read_one(_PLACE)
         return found
 
-    async def _beat(self) -> None:
+    async def _keep_beating(self) -> None:
         while not self.is_lost:
             await asyncio.sleep(BEAT_SECONDS)
-            try:
-                place = await self._write("index", self._place)
-            except StoreError as error:
-                logger.warning("the store's place could not be confirmed", extra={"code": error.code})
-                continue
-            if place is None:
-                self.is_lost = True
-                logger.error("another gateway has taken over this store's prefix: nothing is written any more")
-                return
-            self._place = place
-            self._note_beat()
+            await self.beat()
+
+    async def beat(self) -> None:
+        """Write the document again."""
+        try:
+            place = await self._write("index", self._place)
+        except StoreError as error:
+            self._failure = error
+            logger.warning("the store's place could not be confirmed", extra={"code": error.code})
+            return
+        if place is None:
+            self.is_lost = True
+            self.sources.bulks.refusal = StoreError(_LOST)
+            logger.error("another gateway has taken over this store's prefix: nothing is written any more")
+            return
+        self._place = place
+        self._note_beat()
+
+    def stop_beating(self) -> None:
+        """Write the document no more, as a killed process does."""
+        if self._beating is not None:
+            self._beating.cancel()
 
     def _note_beat(self) -> None:
         self._last_beat = asyncio.get_running_loop().time()
@@ -127,20 +149,15 @@ class Membership:
         members: JsonObject = {"kind": "gateway", "beat": new_token()}
         source, _ = documents_of(_PLACE, dump_json({"name": own_name()}), members, self._token)
         item = write("create" if action == "create" else "index", _PLACE, source, expected)
-        done = await self._sources.write_one(item, seconds=BEAT_SECONDS)
+        done = await self.sources.write_one(item, seconds=BEAT_SECONDS)
         if done.place is not None:
             return done.place
-        found = await self._sources.read_one(_PLACE)  # the answer to an earlier try may have been lost
+        found = await self.sources.read_one(_PLACE)  # the answer to an earlier try may have been lost
         return found.place if found is not None and found.token == self._token else None
 
 
-def _name(found: Found) -> str:
-    name: str = load_json(found.record)["name"]
-    return name
-
-
 def _taken(sources: Sources, found: Found | None) -> ConfigurationError:
-    name = "another gateway" if found is None else f"the gateway {_name(found)}"
+    name = "another gateway" if found is None else f"the gateway {name_of({'_source': {**found.source}})}"
     prefix = sources.cluster.address.prefix
     return ConfigurationError(
         f"the prefix {prefix!r} is used by {name}; stop it, or give this one another prefix in the store's URL"

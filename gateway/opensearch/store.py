@@ -29,7 +29,17 @@ from gateway.opensearch.collected_threads import CollectedThreads
 from gateway.opensearch.documents import OpenSearchDocuments
 from gateway.opensearch.ids import Order
 from gateway.opensearch.import_pieces import Import
-from gateway.opensearch.indices import APPROVALS, EVENTS, MESSAGES, RUNS, STATE, THREADS, check_version, make_indices
+from gateway.opensearch.indices import (
+    APPROVALS,
+    EVENTS,
+    MESSAGES,
+    RUNS,
+    STATE,
+    THREADS,
+    check_format,
+    check_version,
+    make_indices,
+)
 from gateway.opensearch.lists import Lists
 from gateway.opensearch.logs import Logs, OpenLog, fail
 from gateway.opensearch.membership import Membership
@@ -102,6 +112,7 @@ class OpenSearchStore:
         try:
             await check_version(self._cluster)
             await make_indices(self._cluster)
+            await check_format(self._cluster)
             await self._membership.join()
             await self._begin_work()
         except BaseException:

@@ -177,6 +177,14 @@ def test_the_visitors_secret_is_long_and_secret(tmp_path: Path) -> None:
     assert "x" * 32 not in repr(settings)
 
 
+def test_master_keys_may_come_from_the_environment(tmp_path: Path) -> None:
+    keys = [base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2)]
+    settings = load({}, tmp_path, AGUI_GATEWAY__SERVER__MASTER_KEYS=", ".join(keys))
+
+    assert [key.reveal() for key in settings.server.master_keys] == keys
+    assert {Secret(key) for key in keys} <= set(settings.secrets)
+
+
 def test_keys_do_not_come_from_the_environment_as_a_whole(tmp_path: Path) -> None:
     assert (
         "holds mappings; write them in the file"

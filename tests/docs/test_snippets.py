@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import json
 import re
 import shlex
@@ -22,6 +23,7 @@ from tests.running_gateway import agent, local_gateway, run_body, scripted
 
 # what the snippets take from the environment
 ENVIRON = dict.fromkeys(re.findall(r"\$\{env:(\w+)\}", "".join(PAGES.values())), "a-value-that-is-long-enough")
+ENVIRON["MASTER_KEY"] = base64.b64encode(bytes(32)).decode()
 NAMED = ("json", "python", "ts", "tsx", "js", "html", "")
 
 

@@ -16,6 +16,7 @@ from tests.a2a_speaker import V1, message, told_by_task
 from tests.agent_api_speaker import process_body
 from tests.agent_api_speaker import told_by_response as told_by_agent_api
 from tests.case_tools import PIXEL
+from tests.opensearch.index_sets import INDEX_SETS
 from tests.protocol_speakers import SPEAKERS, told_by_ag_ui, told_by_response
 from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
 from tests.told_runs import Question, Speaker, Told, words
@@ -192,10 +193,21 @@ def expected(script: str, speaker: Speaker) -> Told:
     return told
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[LocalGateway]:
+def store_url(kind: str, directory: Path, request: pytest.FixtureRequest) -> str:
+    """The URL of a store of that kind."""
+    if kind != "opensearch":
+        return "sqlite:///gateway.db"
+    INDEX_SETS.begin_test(request.getfixturevalue("opensearch_url"))
+    return INDEX_SETS.store_url(directory)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "opensearch"])
+async def gateway(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[LocalGateway]:
     directory: Path = tmp_path_factory.mktemp("gateway")
-    async with local_gateway(directory, [script.agent for script in SCRIPTS.values()]) as running:
+    store = store_url(request.param, directory, request)
+    async with local_gateway(directory, [script.agent for script in SCRIPTS.values()], store=store) as running:
         yield running
 
 
@@ -315,8 +327,11 @@ _TURNS: Final = (
 )
 
 
-async def test_a_thread_goes_on_whatever_protocol_its_next_turn_comes_by(tmp_path: Path) -> None:
-    async with local_gateway(tmp_path, [_TALKS]) as gateway:
+@pytest.mark.parametrize("kind", ["sqlite", "opensearch"])
+async def test_a_thread_goes_on_whatever_protocol_its_next_turn_comes_by(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    async with local_gateway(tmp_path, [_TALKS], store=store_url(kind, tmp_path, request)) as gateway:
         talk = Talk(gateway, "thread-1", [])
         for number, protocol in enumerate(_TURNS, 1):
             answer = await talk.say(protocol, f"question {number}")

@@ -82,6 +82,7 @@ async def test_what_is_asked_changes_nothing() -> None:
 
     assert {request for request in cluster.asked if not request.startswith("GET ")} == {
         "POST /p-doctor-none/_search",
+        "POST /p-doctor-none/_mget",
         "PUT /p-doctor-none/_doc/none?require_alias=true",
         "DELETE /p-doctor-none/_doc/none",
         "POST /p-doctor-none/_delete_by_query",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,6 @@ import pytest_asyncio
 from gateway.store import Store
 from tests.movable_clock import MovableClock
 from tests.opensearch.index_sets import INDEX_SETS
-from tests.opensearch.shared_node import run_folder, shared_node
 from tests.stored_samples import ENVIRONMENTS, LASTING_STORES, STORES, within
 
 
@@ -21,13 +20,6 @@ def node(request: pytest.FixtureRequest) -> None:
     asked = getattr(request.node, "callspec", None)
     if asked is not None and "opensearch" in asked.params.values():
         INDEX_SETS.begin_test(request.getfixturevalue("opensearch_url"))
-
-
-@pytest.fixture(scope="session")
-def opensearch_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of the cluster that all tests of the run share."""
-    with shared_node(run_folder(tmp_path_factory)) as url:
-        yield url
 
 
 @pytest_asyncio.fixture(params=STORES, ids=str)
