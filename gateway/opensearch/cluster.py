@@ -198,7 +198,7 @@ class Cluster:
         """To be called when this process has written documents of that index."""
         self._written.add(name)
 
-    async def refreshed(self, *names: str) -> None:
+    async def refreshed(self, *names: str, seconds: float = USUAL_SECONDS) -> None:
         """Make what this process has written to these indices searchable. Whoever waits at the same time shares a
         refresh.
         """
@@ -206,16 +206,16 @@ class Cluster:
             while name in self._written or name in self._refreshing:
                 under_way = self._refreshing.get(name)
                 if under_way is None:
-                    under_way = self._refreshing[name] = asyncio.ensure_future(self._refresh(name))
+                    under_way = self._refreshing[name] = asyncio.ensure_future(self._refresh(name, seconds))
                     await asyncio.shield(under_way)
                     break
                 # it may have begun before the last write
                 await asyncio.wait([under_way])
 
-    async def _refresh(self, name: str) -> None:
+    async def _refresh(self, name: str, seconds: float) -> None:
         self._written.discard(name)
         try:
-            await self.request("POST", f"/{self.index(name)}/_refresh")
+            await self.request("POST", f"/{self.index(name)}/_refresh", seconds=seconds)
         except BaseException:
             self._written.add(name)
             raise

@@ -52,7 +52,6 @@ _RIGHTS: Final = (
     _Right("write documents", "PUT", "/{index}/_doc/none?require_alias=true", {}),
     _Right("read many documents at once", "POST", "/{index}/_mget", {"ids": ["none"]}),
     _Right("delete documents", "DELETE", "/{index}/_doc/none"),
-    _Right("delete what a query finds", "POST", "/{index}/_delete_by_query", {"query": {"match_none": {}}}),
     _Right("refresh indices", "POST", "/{index}/_refresh"),
     _Right("read statistics of indices", "GET", "/{index}/_stats"),
     _Right("read settings of indices", "GET", "/{index}/_settings"),

@@ -136,9 +136,9 @@ class DocumentIndex:
             return encoded(layout, new)
         return await asyncio.to_thread(encoded, layout, new)
 
-    async def write(self, items: Sequence[Item]) -> list[Done]:
+    async def write(self, items: Sequence[Item], *, seconds: float = USUAL_SECONDS) -> list[Done]:
         """Write, and give the results in their order, conflicts included."""
-        return await self.sources.bulks.write(items)
+        return await self.sources.bulks.write(items, seconds=seconds)
 
     # --- searches -------------------------------------------------------------------------------------------------
 

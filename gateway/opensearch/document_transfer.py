@@ -19,6 +19,7 @@ from gateway.opensearch.document_fields import Layout
 from gateway.opensearch.document_index import DocumentIndex
 from gateway.opensearch.document_records import NewDocument, own_key, shared_key
 from gateway.opensearch.indices import DOCUMENTS
+from gateway.opensearch.logs import LONG_SECONDS
 from gateway.store.transfer import MovedDocument, MovedIndex
 
 _MOST_AT_ONCE: Final = 1_000
@@ -92,7 +93,7 @@ class DocumentImport:
         owner.
         """
         batch, self._batch, self._size = self._batch, [], 0
-        done = await self._index.write([item for _, item in batch])
+        done = await self._index.write([item for _, item in batch], seconds=LONG_SECONDS)
         taken = {item.document_id: 0 for (_, item), result in zip(batch, done, strict=True) if result.place is None}
         holders = {key: stored async for key, stored in self._index.read_many(taken, body=False)}
         others = [
@@ -104,7 +105,8 @@ class DocumentImport:
             [
                 Item("index", DOCUMENTS, own_key(kind, moved.document_id, moved.owner), source)
                 for moved, source, kind in others
-            ]
+            ],
+            seconds=LONG_SECONDS,
         )
 
 

@@ -20,7 +20,7 @@ from gateway.opensearch.bulks import Bulks
 from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.document_index import DocumentIndex
 from gateway.opensearch.ids import Order
-from gateway.opensearch.indices import APPROVALS, DOCUMENTS, MAPPINGS, RUNS, THREADS
+from gateway.opensearch.indices import APPROVALS, DOCUMENTS, MAPPINGS, RUNS, THREADS, check_format
 from gateway.opensearch.logs import LONG_SECONDS, Logs
 from gateway.opensearch.run_record import StoredRun
 from gateway.opensearch.runs import as_committed
@@ -64,6 +64,7 @@ async def _check_there(cluster: Cluster) -> None:
     there = (await cluster.request("GET", path, allowed=(404,), seconds=LONG_SECONDS)).body
     if not {cluster.index(name) for name in (*MAPPINGS, DOCUMENTS)} <= there.keys():
         raise ConfigurationError(f"there is no store {cluster.address.shown!r}; name another")
+    await check_format(cluster)
 
 
 class _Export:
@@ -81,6 +82,7 @@ class _Export:
         """Everything, in the order of the contract."""
         for name in (*MAPPINGS, DOCUMENTS):
             self._sources.cluster.wrote(name)  # whatever was written is to be found
+            await self._sources.cluster.refreshed(name, seconds=LONG_SECONDS)
         if await self._state.is_importing():
             yield MovedStore()  # the store is empty until the import is done
             return

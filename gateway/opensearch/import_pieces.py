@@ -232,7 +232,8 @@ class _Taker:
 
     async def _name_runs_of(self, runs: Mapping[ThreadKey, Sequence[str]]) -> None:
         keys = [thread_key(*key) for key in runs]
-        for key, (owner, _), ids, found in zip(keys, runs, runs.values(), await self._sources.read(keys), strict=True):
+        documents = await self._sources.read(keys, seconds=LONG_SECONDS)
+        for key, (owner, _), ids, found in zip(keys, runs, runs.values(), documents, strict=True):
             if found is None:
                 continue
             record = thread_record.decode(found.record)

@@ -133,18 +133,27 @@ async def make_index(cluster: Cluster, index: str, body: JsonObject) -> None:
         raise error_of(answer)
 
 
-async def check_format(cluster: Cluster) -> None:
-    """Note which format the indices have.
+async def note_format(cluster: Cluster) -> None:
+    """Note which format the indices have. Raises as check_format."""
+    if not await check_format(cluster):
+        body: JsonObject = {"kind": _FORMAT_DOCUMENT, "format": FORMAT}
+        await cluster.request("PUT", _format_path(cluster), body)
+
+
+async def check_format(cluster: Cluster) -> bool:
+    """Whether it is noted which format the indices have.
 
     Raises:
         ConfigurationError: a newer gateway has written them.
     """
-    path = f"/{cluster.index(STATE)}/_doc/{_FORMAT_DOCUMENT}"
-    found: Any = (await cluster.request("GET", path, allowed=(404,))).body.get("_source")
-    if found is None:
-        await cluster.request("PUT", path, {"kind": _FORMAT_DOCUMENT, "format": FORMAT})
-    elif found["format"] > FORMAT:
+    found: Any = (await cluster.request("GET", _format_path(cluster), allowed=(404,))).body.get("_source")
+    if found is not None and found["format"] > FORMAT:
         raise ConfigurationError(
             f"the indices {cluster.index('*')!r} were written by a newer gateway (format {found['format']}, this one"
             f" knows {FORMAT}); serve them with that version, or restore a snapshot from before"
         )
+    return found is not None
+
+
+def _format_path(cluster: Cluster) -> str:
+    return f"/{cluster.index(STATE)}/_doc/{_FORMAT_DOCUMENT}"

@@ -25,6 +25,7 @@ PART_CHARACTERS: Final = 500_000
 _AT_ONCE = 200
 _TRIES = 4
 _DELETED_AT_ONCE = 1_000
+_DELETE_SECONDS = 60.0
 _HITS = "?filter_path=hits.hits._id,hits.hits._source,hits.hits.sort"
 _WHERE = "?filter_path=docs.found,docs.error,docs._source,docs._seq_no,docs._primary_term"
 
@@ -166,7 +167,7 @@ class Sources:
 
     async def search(self, name: str, body: JsonObject, *, seconds: float = USUAL_SECONDS) -> list[Hit]:
         """The documents of an index that a query finds, those that this process has just written included."""
-        await self.cluster.refreshed(name)
+        await self.cluster.refreshed(name, seconds=seconds)
         answer = await self.cluster.request(
             "POST", f"/{self.cluster.index(name)}/_search{_HITS}", body, seconds=seconds
         )
@@ -204,7 +205,7 @@ class Sources:
         body: JsonObject = {"query": query, "size": _DELETED_AT_ONCE, "_source": False, "seq_no_primary_term": True}
         for name in names:
             while True:
-                await self.cluster.refreshed(name)
+                await self.cluster.refreshed(name, seconds=_DELETE_SECONDS)
                 path = f"/{self.cluster.index(name)}/_search?filter_path=hits.hits"
                 answer: Any = (await self.cluster.request("POST", path, body)).body
                 hits = answer.get("hits", {}).get("hits", ())

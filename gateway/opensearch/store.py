@@ -36,9 +36,9 @@ from gateway.opensearch.indices import (
     RUNS,
     STATE,
     THREADS,
-    check_format,
     check_version,
     make_indices,
+    note_format,
 )
 from gateway.opensearch.lists import Lists
 from gateway.opensearch.logs import Logs, OpenLog, fail
@@ -113,7 +113,7 @@ class OpenSearchStore:
         try:
             await check_version(self._cluster)
             await make_indices(self._cluster)
-            await check_format(self._cluster)
+            await note_format(self._cluster)
             await self._membership.join()
             await self._begin_work()
         except BaseException:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
+import pytest
+
+from gateway.clock import SystemClock
+from gateway.store import StoreEnvironment
+from gateway.stores.opensearch import STORE as OPENSEARCH
 from tests.documentation import snippet
+from tests.opensearch.node import opensearch_node
 from tests.running_gateway import (
     DEADLINE_SECONDS,
     LocalGateway,
@@ -19,6 +28,7 @@ from tests.running_gateway import (
     scripted,
     write_configuration,
 )
+from tests.stored_samples import OWNER, thread, within
 
 AGENTS = [agent("a", scripted([{"text": "word ", "repeat": 50}], switch_every_delta=True))]
 
@@ -65,6 +75,42 @@ async def test_a_backup_under_load_has_every_thread_that_was_there_and_can_be_go
 
     assert len(listed) >= 20
     assert {"completed"} <= set(statuses) <= {"completed", "failed"}
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl is installed here")
+async def test_the_page_s_requests_bring_a_cluster_s_store_back(tmp_path: Path) -> None:
+    async with opensearch_node(tmp_path / "node") as node, httpx.AsyncClient(base_url=node.url) as cluster:
+        repository = {"type": "fs", "settings": {"location": "backups"}}
+        (await cluster.put("/_snapshot/backups", json=repository)).raise_for_status()
+
+        async def wrote(thread_id: str) -> list[str]:
+            """All threads, after this one was written."""
+            url = f"opensearch://127.0.0.1:{node.port}?prefix=agui"
+            store = OPENSEARCH.open(url, StoreEnvironment(SystemClock(), tmp_path))
+            await within(store.open())
+            await within(store.create_thread(thread(thread_id), {}))
+            page = await within(store.list_threads(OWNER, limit=9, cursor=None))
+            await within(store.close())
+            return sorted(each.thread_id for each in page.items)
+
+        before = snippet("docs/backup.md", "sh", "INDICES=")
+        assert await wrote("t1") == ["t1"]
+        await in_a_shell(before, node.url)
+        assert await wrote("t2") == ["t1", "t2"]
+        indices = before.splitlines()[0]
+        await in_a_shell(f"{indices}\n{snippet('docs/backup.md', 'sh', '_restore')}", node.url)
+        assert await wrote("t3") == ["t1", "t3"]
+
+
+async def in_a_shell(lines: str, cluster: str) -> None:
+    """Run lines of curl; the cluster must not refuse one."""
+    lines = lines.replace("curl ", "curl --fail-with-body --silent --show-error ")
+    process = await asyncio.create_subprocess_exec(
+        "sh", "-ec", lines, env={**os.environ, "CLUSTER": cluster},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    said, _ = await within(process.communicate())
+    assert process.returncode == 0, said
 
 
 async def test_the_page_s_commands_move_everything_to_another_store(tmp_path: Path) -> None:

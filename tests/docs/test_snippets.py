@@ -119,7 +119,7 @@ def test_a_command_is_one(tried: Snippet, capsys: pytest.CaptureFixture[str]) ->
         elif program == "npm":
             scripts = json.loads((ROOT / "web-demo" / "package.json").read_text("utf-8"))["scripts"]
             assert words == ["ci"] or words[-1] in scripts, line
-        else:
+        elif not re.match("[A-Z]+=", program):
             assert program in ("", "curl"), f"{program}: no test here knows how to try it"
 
 

@@ -41,6 +41,7 @@ http.port: {port}
 transport.port: 0
 path.data: {folder}/data
 path.logs: {folder}/logs
+path.repo: {folder}/snapshots
 cluster.routing.allocation.disk.threshold_enabled: false
 """
 _LOGGING = """\

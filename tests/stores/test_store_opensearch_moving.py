@@ -98,7 +98,18 @@ async def test_what_a_killed_import_left_is_deleted_by_the_next_gateway(kind: st
         assert await within(store.stored_bytes(SITE)) > 0
 
 
+@in_a_cluster
+async def test_what_a_newer_gateway_has_written_is_not_exported(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as store:
+        url, _, prefix = INDEX_SETS.store_url(tmp_path).replace("opensearch://", "http://", 1).partition("?prefix=")
+        async with httpx.AsyncClient(timeout=10.0) as client:
+            newer = {"kind": "format", "format": 99}
+            (await client.put(f"{url}/{prefix}-state/_doc/format", json=newer)).raise_for_status()
+        with pytest.raises(ConfigurationError, match="written by a newer gateway"):
+            await within(store.export(lambda piece: None))
+
+
 async def expect_nothing(directory: Path) -> None:
     names = ("threads", "messages", "runs", "events", "approvals", "documents")
     assert {name: documents_in(directory, name) for name in names} == dict.fromkeys(names, 0)
-    assert documents_in(directory, "state") == 1, "the open store's own place"
+    assert documents_in(directory, "state") == 2, "the open store's own place, and the format"
