@@ -21,6 +21,21 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+# The tests on a cluster that `make test` has too.
+_ON_A_CLUSTER = ("test_store_contract.py", "test_store_contract_runs.py", "test_store_contract_whole.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A cluster takes long: most tests on one belong to the whole suite alone."""
+    for item in items:
+        given = getattr(item, "callspec", None)
+        on_a_cluster = "opensearch_url" in getattr(item, "fixturenames", ())
+        on_a_cluster = on_a_cluster or (given is not None and "opensearch" in given.params.values())
+        if on_a_cluster and item.path.name not in _ON_A_CLUSTER:
+            item.add_marker(pytest.mark.thorough)
+
+
 @pytest.fixture(scope="session")
 def opensearch_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a cluster that all tests of the run share: what a test writes there has names of its own."""
