@@ -287,18 +287,21 @@ class Logs:
 
     # --- erasing
 
-    async def erase(self, stored: StoredRun, thread: str) -> None:
+    async def erase(self, stored: StoredRun, thread: str) -> int:
         """Remove the text of the deltas of the messages that `erase` names, and their media. The events keep their
-        numbers.
+        numbers. Gives the log's bytes.
         """
         items: list[Item] = []
+        size = 0
         for number, chunk in enumerate(await self.all_chunks(replace(stored, erase=()))):
             erased = _erased(chunk, stored.erase)
+            size += len(erased.lines)
             if erased is not chunk:
                 records = EventRecords(chunk.last - chunk.first + 1, erased.lines, chunk.at)
                 chunks = chunk_items(stored.log, thread, number, chunk.first, records)
                 items += [replace(item, action="index") for item in chunks]
         await self._sources.bulks.write(items, seconds=LONG_SECONDS)
+        return size
 
 
 def _count(stored: StoredRun, log: OpenLog | None) -> int | None:

@@ -105,7 +105,7 @@ class Threads:
     """
 
     follower: Follower
-    erase: Callable[[StoredRun, str], Awaitable[None]]
+    erase: Callable[[StoredRun, str], Awaitable[int]]
     finish: Callable[[ThreadKey, Held], Awaitable[None]]
 
     def __init__(self, sources: Sources, order: Order, cache_bytes: int = LIMIT_BYTES) -> None:
@@ -293,10 +293,9 @@ class Threads:
         held.is_settled = True
 
     async def _settle_runs(self, record: ThreadRecord, runs: Sequence[StoredRun]) -> None:
-        for each in runs:
-            if each.erase:
-                await self.erase(each, thread_id_of(record.about.owner, record.about.thread_id))
-        await self._sources.replace([self.run_document(record, each) for each in runs])
+        thread = thread_id_of(record.about.owner, record.about.thread_id)
+        now = [replace(each, size=await self.erase(each, thread)) if each.erase else each for each in runs]
+        await self._sources.replace([self.run_document(record, each) for each in now])
 
     def run_document(self, record: ThreadRecord, run: StoredRun) -> Replacement:
         """A committed run's document, which may be deleted by now."""
