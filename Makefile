@@ -1,4 +1,4 @@
-# make run | example | test | test-all | clients | conformance | check | page | reference | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
+# make run | example | test | test-all | faults | clients | conformance | check | page | reference | dist | benchmark | clean; needs nothing but make and a Python of 3.11 or newer.
 #   make run ARGS="--port 9000"     make test PYTEST_ARGS="-k ag_ui -x"     make benchmark BENCHMARK_ARGS="..."
 #   make example NAME=shell         starts an example of examples/
 #   make test ROOM=a2a              runs the tests in tests/a2a and those of the core, without the checks
@@ -78,7 +78,8 @@ test test-all: .venv/dev-stamp $(CLIENTS) $(PAGE)
 	@$(BIN)/python -m tests.opensearch.node
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going $@-by-pytest $(if $(ROOM),,checks-beside)
 
-test-by-pytest: SELECTED = -m 'not thorough' $(ROOM_TESTS)
+test-by-pytest: SELECTED = -m 'not thorough and not faults' $(ROOM_TESTS)
+test-all-by-pytest: SELECTED = -m 'not faults'
 test-by-pytest test-all-by-pytest:
 	$(PYTEST) $(SELECTED) $(PYTEST_ARGS)
 
@@ -87,6 +88,11 @@ checks-beside:
 
 test-web-demo: .venv/dev-stamp $(WEB_DEMO)
 	@$(USE_NODE); cd web-demo && npm test
+
+# a cluster whose requests are lost at every place, that is killed, and walks of many writes over one: half an hour
+faults: .venv/dev-stamp
+	@$(BIN)/python -m tests.opensearch.node
+	$(PYTEST) -m faults tests/opensearch $(PYTEST_ARGS)
 
 # CopilotKit, assistant-ui and Microsoft's client; openai-agents, LangChain, litellm, the Vercel AI SDK, Codex and OpenAI's
 # client for JavaScript; A2A's client of 0.3: as people install them (1.7 GB), before a real gateway

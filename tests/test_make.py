@@ -334,7 +334,11 @@ CLIENTS = "tests/front_ends tests/openai_clients tests/a2a_clients tests/docs/te
 @needs_make
 @pytest.mark.parametrize(
     ("target", "distribution", "selected"),
-    [("test", "worksteal", "-m 'not thorough'"), ("test-all", "worksteal", ""), ("clients", "loadfile", CLIENTS)],
+    [
+        ("test", "worksteal", "-m 'not thorough and not faults'"),
+        ("test-all", "worksteal", "-m 'not faults'"),
+        ("clients", "loadfile", CLIENTS),
+    ],
     ids=["test", "test-all", "clients"],
 )
 @pytest.mark.parametrize(
@@ -364,7 +368,7 @@ def test_what_a_make_around_these_tests_was_told_is_not_told_to_another(
 
     line = pytest_line("test", path=programs(tmp_path, "make", "sh", "find"))
 
-    assert line == "--numprocesses=logical --maxprocesses=4 --dist=worksteal -m 'not thorough'"
+    assert line == "--numprocesses=logical --maxprocesses=4 --dist=worksteal -m 'not thorough and not faults'"
 
 
 @needs_make

@@ -270,7 +270,6 @@ async def test_a_version_is_known_or_refused_by_name(answer: tuple[int, Any], le
         ("POST /p-doctor-none/_search", "search"),
         ("PUT /p-doctor-none/_doc/none", "write documents"),
         ("DELETE /p-doctor-none/_doc/none", "delete documents"),
-        ("POST /p-doctor-none/_delete_by_query", "delete what a query finds"),
         ("POST /p-doctor-none/_refresh", "refresh indices"),
         ("GET /p-doctor-none/_stats", "read statistics of indices"),
         ("GET /p-doctor-none/_settings", "read settings of indices"),

@@ -95,7 +95,7 @@ async def test_all_processes_of_a_run_share_a_node_that_ends_with_them(tmp_path:
     )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-n", "2",
-        "-p", "no:cacheprovider", "-p", "tests.opensearch.conftest", f"--basetemp={run}", str(tmp_path),
+        "-p", "no:cacheprovider", "-p", "tests.conftest", f"--basetemp={run}", str(tmp_path),
         cwd=ROOT, env=without("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"), start_new_session=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip

@@ -130,7 +130,7 @@ _QUICK: Final = ("begin", "append", "end after events", "queue")
 def each_operation(*further: str) -> pytest.MarkDecorator:
     """For a test of each operation: few of them, and `further`, belong to the usual suite."""
     quick = (*_QUICK, *further)
-    names = [pytest.param(name, marks=() if name in quick else pytest.mark.thorough) for name in OPERATIONS]
+    names = [pytest.param(name, marks=() if name in quick else pytest.mark.faults) for name in OPERATIONS]
     return pytest.mark.parametrize("name", names)
 
 
@@ -218,9 +218,9 @@ async def goes_on(scene: Scene, owner: str) -> None:
     "fate",
     [
         pytest.param(CUT_AFTER, id="after"),
-        pytest.param(CUT_BEFORE, id="before", marks=pytest.mark.thorough),
-        pytest.param(UNAVAILABLE, id="503", marks=pytest.mark.thorough),
-        pytest.param(TOO_MANY, id="429", marks=pytest.mark.thorough),
+        pytest.param(CUT_BEFORE, id="before", marks=pytest.mark.faults),
+        pytest.param(UNAVAILABLE, id="503", marks=pytest.mark.faults),
+        pytest.param(TOO_MANY, id="429", marks=pytest.mark.faults),
     ],
 )
 @each_operation("delete a run")
@@ -235,7 +235,7 @@ async def test_one_lost_or_refused_request_is_sent_again(scene: Scene, name: str
         assert await trial.view(owner) == trial.new
 
 
-@pytest.mark.parametrize("when", ["after", pytest.param("before", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("when", ["after", pytest.param("before", marks=pytest.mark.faults)])
 @each_operation()
 async def test_a_write_is_whole_when_the_cluster_is_gone_from_a_request_on(
     scene: Scene, name: str, when: Literal["before", "after"]

@@ -20,7 +20,7 @@ from tests.opensearch.node import OpenSearchNode, opensearch_node
 from tests.opensearch.store_through_front import NOTE, store_at
 from tests.stored_samples import OWNER, begin, ended, logged, messages, numbered, records, run, thread
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 PREFIX = "gone"
 # A new run is refused after 5 seconds. The machine may be busy.

@@ -153,7 +153,7 @@ class Walk:
     ("seed", "threads", "steps"),
     [
         pytest.param(1, 6, 25, id="short"),
-        *[pytest.param(seed, 8, 250, id=f"long-{seed}", marks=pytest.mark.thorough) for seed in range(2, 6)],
+        *[pytest.param(seed, 8, 250, id=f"long-{seed}", marks=pytest.mark.faults) for seed in range(2, 6)],
     ],
 )
 @pytest.mark.timeout(600)
