@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from gateway.errors import GatewayError, StoreError
-from gateway.events import Event, MediaGiven, ReasoningDelta, TextDelta, count_of, sliced
-from gateway.messages import NO_DATA, JsonObject
+from gateway.messages import JsonObject
 from gateway.opensearch.bulks import Done, Item
 from gateway.opensearch.cluster import UnknownError
 from gateway.opensearch.ids import new_token
@@ -23,8 +22,9 @@ from gateway.opensearch.indices import EVENTS
 from gateway.opensearch.run_record import StoredRun, run_key
 from gateway.opensearch.sources import Found, Key, Sources, documents_of, write
 from gateway.opensearch.sure_writes import SureWrites
-from gateway.records import EventRecords, decode_events, encode_events
+from gateway.records import EventRecords
 from gateway.store import NumberedEvent
+from gateway.store.log_lines import numbered_events, without_words
 
 LONG_SECONDS: Final = 60.0
 """How long the events and the end of a run under way are tried."""
@@ -320,31 +320,18 @@ def _erased(chunk: Chunk, message_ids: Sequence[str]) -> Chunk:
     """The chunk without the words of these messages."""
     if not message_ids:
         return chunk
-    events = list(decode_events(chunk.lines))
-    erased = [_without_words(event, message_ids) for event in events]
-    return chunk if erased == events else chunk._replace(lines=encode_events(erased).lines)
+    erased = without_words(chunk.lines, message_ids)
+    return chunk if erased is chunk.lines else chunk._replace(lines=erased)
 
 
 def _numbered(chunk: Chunk, after: int) -> Iterator[NumberedEvent]:
-    number = chunk.first
-    for event in decode_events(chunk.lines):
-        for unknown in sliced([event], after + 1 - number):
-            yield NumberedEvent(max(number, after + 1), unknown, chunk.at)
-        number += count_of((event,))
+    return numbered_events(chunk.first, chunk.lines, chunk.at, after)
 
 
 def _joined(records: Sequence[EventRecords]) -> EventRecords:
     if len(records) == 1:
         return records[0]
     return EventRecords(sum(each.count for each in records), b"\n".join(each.lines for each in records), records[0].at)
-
-
-def _without_words(event: Event, message_ids: Sequence[str]) -> Event:
-    if isinstance(event, TextDelta | ReasoningDelta) and event.id in message_ids:
-        return event.changed(event.id, [""] * len(event.texts))
-    if isinstance(event, MediaGiven) and event.message_id in message_ids:
-        return replace(event, block=type(event.block)(NO_DATA))
-    return event
 
 
 def fail(future: asyncio.Future[None], error: Exception) -> None:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
-from gateway.events import Event, MediaGiven, ReasoningDelta, TextDelta, count_of, sliced
-from gateway.messages import NO_DATA
-from gateway.records import decode_events, encode_events
 from gateway.sqlite.stored_bytes import discount_logs
 from gateway.store import NumberedEvent
+from gateway.store.log_lines import numbered_events, without_words
 
 # run key, number of the first event, of the last, their lines and time (records.EventRecords)
 EventRow: TypeAlias = tuple[int, int, int, bytes, float | None]
@@ -66,19 +63,9 @@ def erase_words(connection: sqlite3.Connection, run: int, message_ids: frozenset
     clients no longer see them.
     """
     for first, lines in connection.execute("SELECT first, records FROM events WHERE run = ?", (run,)).fetchall():
-        events = list(decode_events(lines))
-        erased = [_without_words(event, message_ids) for event in events]
-        if erased != events:
-            changed = (encode_events(erased).lines, run, first)
-            connection.execute("UPDATE events SET records = ? WHERE run = ? AND first = ?", changed)
-
-
-def _without_words(event: Event, message_ids: frozenset[str]) -> Event:
-    if isinstance(event, TextDelta | ReasoningDelta) and event.id in message_ids:
-        return event.changed(event.id, [""] * len(event.texts))
-    if isinstance(event, MediaGiven) and event.message_id in message_ids:
-        return replace(event, block=type(event.block)(NO_DATA))
-    return event
+        erased = without_words(lines, message_ids)
+        if erased is not lines:
+            connection.execute("UPDATE events SET records = ? WHERE run = ? AND first = ?", (erased, run, first))
 
 
 def last_sequence(connection: sqlite3.Connection, run: int) -> int:
@@ -126,8 +113,4 @@ def _events(connection: sqlite3.Connection, run: int, after: int) -> Iterator[Nu
 
 def _numbered(rows: Iterable[tuple[int, bytes, float | None]], after: int) -> Iterator[NumberedEvent]:
     for first, lines, at in rows:
-        number = first
-        for event in decode_events(lines):
-            for unknown in sliced([event], after + 1 - number):
-                yield NumberedEvent(max(number, after + 1), unknown, at)
-            number += count_of((event,))
+        yield from numbered_events(first, lines, at, after)

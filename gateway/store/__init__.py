@@ -9,6 +9,7 @@ pages.py       pages of lists
 examination.py what `agui-gateway doctor` finds out about a store
 cursors.py     their cursors
 spans.py       which messages each version has
+log_lines.py   what the lines of a run's log say
 transfer.py    everything that a store keeps, in pieces, for another store
 piece_json.py  these pieces as JSON
 export_file.py the file in which the pieces move
