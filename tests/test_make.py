@@ -425,7 +425,8 @@ def test_every_test_is_run_by_make_test_all_or_by_another_target(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     option = request.config.option
-    if [ROOT / path for path in request.config.args] != [ROOT / "tests"] or option.keyword or option.markexpr:
+    is_whole = [ROOT / path for path in request.config.args] == [ROOT / "tests"] and not option.keyword
+    if not is_whole or option.markexpr != "not faults":
         pytest.skip("counts what a run of the whole suite has collected")
     path = programs(tmp_path, "make", "sh", "find")
     whole = pytest_line("test-all", "PYTEST_ARGS=-p no:xdist", path=path)
@@ -435,8 +436,12 @@ def test_every_test_is_run_by_make_test_all_or_by_another_target(
     written = {file for file in (ROOT / "tests").rglob("test_*.py") if not unwritten & {*file.parts}}
     elsewhere = {file for file in written if folders & {*file.parents}}
 
-    assert whole == "-p no:xdist", "make test-all leaves nothing out"
-    assert written - elsewhere == {item.path for item in request.session.items}
+    left = written - elsewhere - {item.path for item in request.session.items}
+
+    assert whole == "-m 'not faults' -p no:xdist", "make test-all leaves nothing else out"
+    assert pytest_line("faults", "PYTEST_ARGS=-p no:xdist", path=path) == "-m faults tests/opensearch -p no:xdist"
+    assert all(file.parent == ROOT / "tests/opensearch" for file in left)
+    assert all("pytestmark = [pytest.mark.faults" in file.read_text("utf-8") for file in left)
 
 
 @pytest.mark.thorough

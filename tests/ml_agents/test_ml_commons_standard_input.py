@@ -176,7 +176,7 @@ async def test_r3_2_bedrock_is_sent_converses_messages(tmp_path: Path) -> None:
 def test_r3_3_no_provider_knows_another() -> None:
     """Each vendor's writer is a module of its own; import-linter keeps them apart, and their files from each other."""
     contracts = (Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8")
-    assert '"(openai) | (anthropic) | (gemini) | (bedrock) | (demo) | (sqlite)"' in contracts
+    assert '"(openai) | (anthropic) | (gemini) | (bedrock) | (demo) | (sqlite) | (opensearch)"' in contracts
     assert 'name = "Models never import each other"' in contracts
 
 
