@@ -27,7 +27,6 @@ from gateway.store.cursors import read_time, time_cursor
 
 MOST_HITS: Final = 10_000
 """The last hit that a search shows (`index.max_result_window`)."""
-_SLICE = 200
 _AT_ONCE = 1_000
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.history.versions import Rewrite
@@ -31,13 +31,6 @@ from gateway.store import Fork, RunRecord, RunsAndThread, RunStatus, Thread
 from gateway.store.transfer import MovedRun
 
 RunKey = tuple[str, str]
-
-
-class Seen(NamedTuple):
-    """A run's document as it was read: `place` is its state."""
-
-    stored: StoredRun
-    found: Found
 
 
 class Runs:
@@ -323,7 +316,7 @@ class Runs:
         """As RunStore.end_run. `log`: the run's log if it was begun here."""
         key = (thread.owner, thread.thread_id)
         if log is None:
-            log = await self._reopened(run)
+            log = await self.reopened(run.owner, run.run_id)
         else:
             await self._logs.at_rest(log)
             await self._threads.sure.known([run_key(run.owner, run.run_id)], LONG_SECONDS)
@@ -355,20 +348,8 @@ class Runs:
         now = await self._threads.commit(key, held, Change(record, items, change.after), seconds=LONG_SECONDS)
         self._afterwards(key, lambda: self._threads.settle(key, now))
 
-    async def _reopened(self, run: RunRecord) -> OpenLog:
-        """The log of a run that was not begun here, or that waited."""
-        stored = await self.find_one(run.owner, run.run_id)
-        if stored is None:
-            raise NotFoundError(f"there is no run {run.run_id!r}")
-        thread = thread_id_of(run.owner, run.thread_id)
-        if stored.waits:
-            return OpenLog(stored, thread, is_begun=True)
-        if stored.run.status.ended:
-            raise ConflictError(f"run {run.run_id!r} has ended")
-        return await self._logs.reopened(stored, thread)
-
     async def reopened(self, owner: str, run_id: str) -> OpenLog:
-        """The log of a run that was not begun here, for more events.
+        """The log of a run that was not begun here, or that waited, for more events.
 
         Raises:
             NotFoundError: there is no such run.
@@ -377,7 +358,12 @@ class Runs:
         stored = await self.find_one(owner, run_id)
         if stored is None:
             raise NotFoundError(f"there is no run {run_id!r}")
-        return await self._reopened(stored.run)
+        thread = thread_id_of(owner, stored.run.thread_id)
+        if stored.waits:
+            return OpenLog(stored, thread, is_begun=True)
+        if stored.run.status.ended:
+            raise ConflictError(f"run {run_id!r} has ended")
+        return await self._logs.reopened(stored, thread)
 
     # --- deletion
 

@@ -150,8 +150,8 @@ class Threads:
         await self.finish(key, held)
         return None
 
-    def took(self, key: ThreadKey, found: Found | None) -> Held | None:
-        """Take over a thread's document that was just read."""
+    def took(self, key: ThreadKey, found: Found | None, record: ThreadRecord | None = None) -> Held | None:
+        """Take over a thread's document that was just read. `record`: its record, if it is decoded already."""
         if found is None:
             self._held.drop(key)
             self._absent.keep(key, True)
@@ -161,7 +161,8 @@ class Threads:
         # a read may have begun before the last write
         if held is None or held.place is None or held.place < found.place:
             is_deleted = bool(found.source.get("deleted"))
-            record = None if is_deleted else thread_record.decode(found.record)
+            if record is None and not is_deleted:
+                record = thread_record.decode(found.record)
             held = Held(record, found.place, found.token, document=found, due=due_of(found) if is_deleted else None)
             self._held.keep(key, held)
         return held
@@ -171,7 +172,7 @@ class Threads:
         if found.source.get("deleted"):
             return None
         record = thread_record.decode(found.record)
-        held = self.took((record.about.owner, record.about.thread_id), found)
+        held = self.took((record.about.owner, record.about.thread_id), found, record)
         return None if held is None else held.record
 
     async def record(self, key: ThreadKey) -> ThreadRecord | None:
