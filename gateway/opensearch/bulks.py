@@ -78,22 +78,23 @@ class _Waiting:
 
 
 class Bulks:
-    """Takes writes on the event loop."""
+    """Takes writes on the event loop. They wait while `may_send` is false."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._queue: deque[_Waiting] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
         self._is_scheduled = False
-        self.refusal: StoreError | None = None  # from now on every write fails with it
+        self.may_send: Callable[[], bool] = lambda: True
+        self._refusal: StoreError | None = None
         self._look: asyncio.TimerHandle | None = None
 
     def add(self, item: Item, tell: Callable[[Done | StoreError], None], *, seconds: float = USUAL_SECONDS) -> None:
         """Queue a write. `tell` gets its result, a status of 409 or 404 included; an error if it could not be written
         within `seconds`; UnknownError if it may have been nevertheless.
         """
-        if self.refusal is not None:
-            tell(self.refusal)
+        if self._refusal is not None:
+            tell(self._refusal)
             return
         self._put([_Waiting(item, self._lines(item), self._cluster.deadline(seconds), tell)])
 
@@ -103,8 +104,8 @@ class Bulks:
         Raises:
             StoreError: one of them was not done; UnknownError if it may have been nevertheless.
         """
-        if self.refusal is not None:
-            raise self.refusal
+        if self._refusal is not None:
+            raise self._refusal
         if not items:
             return []
         loop = asyncio.get_running_loop()
@@ -133,6 +134,14 @@ class Bulks:
             found.append(result)
         return found
 
+    def refuse(self, refusal: StoreError | None) -> None:
+        """From now on every write fails with this error, those that wait included; None: no more."""
+        self._refusal = refusal
+        if refusal is not None:
+            waiting, self._queue = self._queue, deque()
+            for each in waiting:
+                each.fail(refusal)
+
     async def close(self) -> None:
         """Wait until all writes are done or given up."""
         while self._queue or self._under_way or self._is_scheduled:
@@ -156,7 +165,7 @@ class Bulks:
 
     def _send(self) -> None:
         self._is_scheduled = False
-        while self._queue and len(self._under_way) < _MOST_AT_ONCE:
+        while self._queue and len(self._under_way) < _MOST_AT_ONCE and self.may_send():
             batch: list[_Waiting] = []
             size = 0
             while self._queue and len(batch) < _MOST_ITEMS:

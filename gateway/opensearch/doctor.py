@@ -18,10 +18,12 @@ from gateway.errors import ConfigurationError, StoreError, StoreFullError
 from gateway.messages import JsonObject, JsonValue
 from gateway.opensearch import cluster_findings
 from gateway.opensearch.address import Address
+from gateway.opensearch.bulks import Bulks
 from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.indices import check_version
-from gateway.opensearch.membership import holder_path, name_of
-from gateway.store import Finding, Level, StoreEnvironment
+from gateway.opensearch.membership import list_path, read_gateways
+from gateway.opensearch.sources import Sources
+from gateway.store import Finding, Gateway, Level, StoreEnvironment
 
 _REACH_SECONDS = 5.0
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -126,16 +128,18 @@ async def _answers(cluster: Cluster, environment: StoreEnvironment) -> AsyncGene
         *cluster_findings.of_nodes(nodes, asked, answered),
     ):
         yield finding
-    yield await _holder(cluster, look)
+    yield await _gateways(cluster, look)
     if look.unread:
         yield Finding("not read", Level.OK, f"the user may not read, or the cluster has not: {', '.join(look.unread)}")
 
 
-async def _holder(cluster: Cluster, look: _Looks) -> Finding:
-    """Which gateway uses the prefix."""
-    found = await look.at(holder_path(cluster), "gateway on the prefix")
-    name = None if found is None else name_of(found)
-    text = "no gateway uses the prefix" if name is None else f"{name} uses the prefix, or was killed while it did"
+async def _gateways(cluster: Cluster, look: _Looks) -> Finding:
+    """Which gateways use the prefix."""
+    found: list[Gateway] = []
+    if await look.at(list_path(cluster), "gateways on the prefix") is not None:
+        found = await read_gateways(Sources(cluster, Bulks(cluster)))
+    names = ", ".join(each.name for each in found)
+    text = f"uses the prefix, or was killed while it did: {names}" if names else "no gateway uses the prefix"
     return Finding("gateway", Level.OK, text)
 
 

@@ -22,6 +22,7 @@ from gateway.opensearch.document_index import DocumentIndex
 from gateway.opensearch.ids import Order
 from gateway.opensearch.indices import APPROVALS, DOCUMENTS, MAPPINGS, RUNS, THREADS, check_format
 from gateway.opensearch.logs import LONG_SECONDS, Logs
+from gateway.opensearch.membership import Membership
 from gateway.opensearch.run_record import StoredRun
 from gateway.opensearch.runs import as_committed
 from gateway.opensearch.sources import Found, Sources
@@ -72,7 +73,7 @@ class _Export:
 
     def __init__(self, cluster: Cluster) -> None:
         self._sources = Sources(cluster, Bulks(cluster))
-        self._threads = Threads(self._sources, Order())
+        self._threads = Threads(self._sources, Order(), Membership(self._sources))
         self._logs = Logs(self._sources, self._threads.sure)
         self._state = State(self._sources)
         self._documents = DocumentIndex(self._sources)

@@ -265,8 +265,21 @@ class Lists:
         status: JsonObject = {"terms": {"status": [RunStatus.QUEUED.value, RunStatus.RUNNING.value]}}
         runs = [run_record.decode(each) for each in await self.every(RUNS, status)]
         confirmed = await self._runs.confirmed({(each.run.owner, each.run.run_id): each for each in runs})
-        left = sorted(confirmed.values(), key=lambda each: each.order)
-        return [each.run for each in left if not each.run.status.ended]
+        left = await self._not_elsewhere([each for each in confirmed.values() if not each.run.status.ended])
+        return [each.run for each in left]
+
+    async def _not_elsewhere(self, runs: Sequence[StoredRun]) -> list[StoredRun]:
+        """Those of these runs that no other gateway has, in their order."""
+        keys = [(each.run.owner, each.run.thread_id) for each in runs]
+        records = await self._threads.records([*dict.fromkeys(keys)])
+        free: list[StoredRun] = []
+        for each, key in zip(runs, keys, strict=True):
+            holders: list[StoredRun | ThreadRecord] = [each] if each.waits else []
+            if (record := records[key]) is not None:
+                holders.append(record)
+            if not [holder for held in holders if (holder := await self._threads.holder_of(held))]:
+                free.append(each)
+        return sorted(free, key=lambda each: each.order)
 
     async def waiting(self) -> list[tuple[RunRecord, tuple[Message, ...]]]:
         """As RunStore.waiting_runs."""
@@ -275,12 +288,12 @@ class Lists:
         found = await self.every(RUNS, {"bool": {"should": ways}})
         runs = [run_record.decode(each) for each in found]
         confirmed = await self._runs.confirmed({(each.run.owner, each.run.run_id): each for each in runs})
-        waiting = sorted(confirmed.values(), key=lambda each: each.order)
-        return [
-            (each.run, each.waiting_messages)
-            for each in waiting
+        waiting = [
+            each
+            for each in confirmed.values()
             if each.run.status is RunStatus.QUEUED or each.moved.waiting_messages is not None
         ]
+        return [(each.run, each.waiting_messages) for each in await self._not_elsewhere(waiting)]
 
     async def summed(self, site: str) -> int:
         """The bytes that a site's visitors have in threads and logs."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from gateway.errors import GatewayError, StoreError
+from gateway.errors import ConflictError, GatewayError, StoreError
 from gateway.messages import JsonObject
 from gateway.opensearch.bulks import Done, Item
 from gateway.opensearch.cluster import UnknownError
@@ -52,7 +52,8 @@ class _Appended(NamedTuple):
 @dataclass(slots=True, eq=False)
 class OpenLog:
     """The log of a run under way. `next` is the number of its next event, `firsts` those of the chunks' first events,
-    `size` its bytes. `thread` marks its documents. After `error` nothing is stored any more.
+    `size` its bytes. `thread` marks its documents. After `error` nothing is stored any more. `is_reopened`: this
+    gateway goes on with a log that another one began, and may replace what that one left at its end.
     """
 
     stored: StoredRun
@@ -64,6 +65,7 @@ class OpenLog:
     under_way: list[_Appended] = field(default_factory=list)
     error: GatewayError | None = None
     is_begun: bool = False
+    is_reopened: bool = False
     idle: asyncio.Future[None] | None = None
 
     @property
@@ -159,16 +161,29 @@ class Logs:
         return tell
 
     def _sources_task(self, log: OpenLog, items: list[Item], first: int, records: EventRecords) -> None:
-        task = asyncio.ensure_future(self._sources.write_new(items, seconds=LONG_SECONDS))
+        task = asyncio.ensure_future(self._write_chunk(log, items))
 
         def done(finished: asyncio.Task[None]) -> None:
             error = finished.exception()
             if error is None:
                 self._kept(log, first, records)
             else:
-                self._lost(log, items, error if isinstance(error, StoreError) else StoreError(str(error)))
+                self._lost(log, items, error if isinstance(error, GatewayError) else StoreError(str(error)))
 
         task.add_done_callback(done)
+
+    async def _write_chunk(self, log: OpenLog, items: list[Item]) -> None:
+        """Create a chunk.
+
+        Raises:
+            ConflictError: another gateway has taken the run over, and has written its own.
+        """
+        if log.is_reopened:
+            await self._sources.write_new(items, seconds=LONG_SECONDS)
+            return
+        done = await self._sources.bulks.write(items, seconds=LONG_SECONDS)
+        if done[-1].place is None and not await self._sources.is_there(items[-1]):
+            raise ConflictError(f"run {log.run_id!r} was taken over by another gateway")
 
     def _kept(self, log: OpenLog, first: int, records: EventRecords) -> None:
         log.firsts.append(first)
@@ -179,7 +194,7 @@ class Logs:
                 each.future.set_result(None)
         self.go_on(log)
 
-    def _lost(self, log: OpenLog, items: list[Item], error: StoreError) -> None:
+    def _lost(self, log: OpenLog, items: list[Item], error: GatewayError) -> None:
         if isinstance(error, UnknownError):
             key = run_key(log.stored.run.owner, log.run_id)
             self._sure.undo([key], items[-1], lambda: no_chunk(log.stored.log, log.thread, len(log.firsts)))
@@ -283,7 +298,8 @@ class Logs:
         chunks = await self.all_chunks(stored)
         last = chunks[-1].last if chunks else 0
         size = sum(len(chunk.lines) for chunk in chunks)
-        return OpenLog(stored, thread, last + 1, [chunk.first for chunk in chunks], size, is_begun=True)
+        firsts = [chunk.first for chunk in chunks]
+        return OpenLog(stored, thread, last + 1, firsts, size, is_begun=True, is_reopened=True)
 
     # --- erasing
 

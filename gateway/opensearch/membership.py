@@ -1,8 +1,13 @@
-"""The one gateway that uses a prefix: a document that it writes again and again.
+"""The gateways that use a prefix: who is there, who is gone, and whether this one still counts.
 
-Below: sources. Above: the store. A second gateway that sees the document change is refused; once it has not changed for
-FREE_SECONDS, the gateway that wrote it is gone, and its place is free. Only the changes count: clocks may differ. A
-gateway that cannot reach the cluster for a while keeps its place unless another one has taken it meanwhile.
+Below: sources. Above: the store. Each gateway has a document, its heartbeat, that it writes again and again. The list
+of all is one more document, which changes when one comes or goes. A gateway whose heartbeat has not changed for the
+lease is gone: another one marks the heartbeat, which a gateway that was only paused finds when it writes it again.
+
+Clocks may differ, so only changes count, each by the observer's own clock, and only while the cluster acknowledges the
+observer's own heartbeats: an outage of the cluster lasts as long for all, and kills nobody. A gateway itself counts
+from the moment at which it sent its last acknowledged heartbeat. So it knows that its lease is over before any other
+can know it.
 """
 
 from __future__ import annotations
@@ -11,26 +16,32 @@ import asyncio
 import logging
 import os
 import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
+from gateway import __version__
 from gateway.errors import ConfigurationError, StoreError
 from gateway.messages import JsonObject
-from gateway.opensearch.bulks import Item, Place
-from gateway.opensearch.cluster import Cluster
-from gateway.opensearch.ids import new_token
+from gateway.opensearch.bulks import Place
+from gateway.opensearch.cluster import Answer, Cluster
+from gateway.opensearch.ids import digest, new_token
 from gateway.opensearch.indices import STATE
-from gateway.opensearch.sources import Found, Key, Sources, documents_of, write
+from gateway.opensearch.sources import Found, Key, Sources, documents_of
 from gateway.records import dump_json, load_json
+from gateway.store import Gateway, GatewayEvents
 
 logger = logging.getLogger(__name__)
 
-FREE_SECONDS: Final = 10.0
-"""How long a place is kept for a gateway that no longer writes."""
-BEAT_SECONDS: Final = 2.0
+LEASE_SECONDS: Final = 10.0
+"""How long a gateway counts that is no longer heard of."""
+BEATS_A_LEASE: Final = 5
+_OWN_SHARE = 0.8
+"""The share of its lease that a gateway itself counts on: its timers may be late."""
 _LOOK_SECONDS = 0.5
-_LOST = "another gateway has taken over this store's prefix; restart this one"
-_PLACE: Final = Key(STATE, "gateway")
+_ALL: Final = Key(STATE, "gateways")
 
 
 def own_name() -> str:
@@ -38,127 +49,368 @@ def own_name() -> str:
     return f"{socket.gethostname()} (process {os.getpid()})"
 
 
-def holder_path(cluster: Cluster) -> str:
-    """Where the document is of the gateway that uses the prefix."""
-    return f"/{cluster.index(_PLACE.name)}/_doc/{_PLACE.document_id}"
+def heartbeat_key(gateway_id: str) -> Key:
+    return Key(STATE, digest("gateway", gateway_id))
 
 
-def name_of(document: JsonObject) -> str | None:
-    """The name of the gateway in this answer; it may be gone. None: there is none."""
-    source = document.get("_source")
-    if not isinstance(source, dict):
-        return None
-    name: str = load_json(str(source["record"]).encode())["name"]
-    return name
+def list_path(cluster: Cluster) -> str:
+    """Where the document is that names all gateways of the prefix."""
+    return f"/{cluster.index(_ALL.name)}/_doc/{_ALL.document_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """A gateway's heartbeat, and when this process first saw it so."""
+
+    gateway: Gateway
+    place: Place
+    since: float
+
+
+async def read_gateways(sources: Sources) -> list[Gateway]:
+    """The gateways that use the prefix, or did when they were killed."""
+    listed = await sources.read_one(_ALL)
+    return [gateway for gateway, _ in await _heartbeats(sources, _ids_in(listed))]
 
 
 class Membership:
-    """This gateway's place. `free_seconds` as FREE_SECONDS."""
+    """This gateway and the others (see store.Gateways). Without an `address` it takes the prefix alone. `on_lost` is
+    called once this gateway was taken for dead.
+    """
 
-    def __init__(self, sources: Sources, free_seconds: float = FREE_SECONDS) -> None:
+    on_lost: Callable[[], Awaitable[None]]
+
+    def __init__(
+        self,
+        sources: Sources,
+        address: str | None = None,
+        lease_seconds: float = LEASE_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.sources = sources
-        self._free_seconds = free_seconds
-        self._place: Place | None = None
-        self._token = ""
-        self._beating: asyncio.Task[None] | None = None
-        self._last_beat = 0.0
-        self._failure = StoreError("the OpenSearch cluster does not answer")
+        self.events = GatewayEvents()
+        self.own_id = ""
         self.is_lost = False
+        self._address = address
+        self._lease_seconds = lease_seconds
+        self._clock = clock
+        self._joined_at = 0.0
+        self._place: Place | None = None
+        self._lease_until = 0.0  # by the event loop's clock
+        self._heard: dict[str, _Heard] = {}  # the others that are there
+        self._gone: set[str] = set()  # those that this process knows to be gone
+        self._first = ""
+        self._have_left = False  # others are gone, and `on_left` has not ended yet
+        self._leaving: asyncio.Task[None] | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._failure = StoreError("the OpenSearch cluster does not answer")
+
+    @property
+    def is_first(self) -> bool:
+        return self._first == self.own_id and self.may_act
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other gateways may use the prefix."""
+        return self._address is not None
+
+    @property
+    def may_act(self) -> bool:
+        return not self.is_lost and asyncio.get_running_loop().time() < self._lease_until
+
+    @property
+    def beat_seconds(self) -> float:
+        """How often it is heard of."""
+        return self._lease_seconds / BEATS_A_LEASE
+
+    def address_of(self, gateway_id: str) -> str | None:
+        heard = self._heard.get(gateway_id)
+        return None if heard is None else heard.gateway.address
+
+    async def all(self) -> Sequence[Gateway]:
+        return await read_gateways(self.sources)
+
+    async def is_there(self, gateway_id: str) -> bool:
+        """Whether this is another gateway that is there."""
+        if not gateway_id or gateway_id == self.own_id or gateway_id in self._gone:
+            return False
+        if gateway_id not in self._heard:  # it has just come, or is gone for long
+            await self._look((gateway_id,))
+        return gateway_id in self._heard
+
+    # --- coming and going
 
     async def join(self) -> None:
-        """Take the place; waits until that of a gateway that was killed is free.
+        """Be one of the gateways; waits until the place of one that was killed is free, if it takes the prefix alone.
 
         Raises:
-            ConfigurationError: another gateway has it.
+            ConfigurationError: another gateway has the prefix alone, or is there and this one would be alone.
             StoreError: the cluster cannot be reached.
         """
-        found = await self._free_place()
+        self.own_id = new_token()
         self.is_lost = False
-        self._token = new_token()
-        place = await self._write("create" if found is None else "index", None if found is None else found.place)
-        if place is None:
-            raise _taken(self.sources, await self.sources.read_one(_PLACE))
-        self._place = place
-        self._note_beat()
+        self._joined_at = self._clock()
+        self._place = None
+        while True:
+            listed = await self.sources.read_one(_ALL)
+            try:
+                stay = await self._make_room(_ids_in(listed))
+            except ConfigurationError:
+                await self._delete_own()
+                raise
+            if not await self._send_beat():
+                raise StoreError("the gateway's heartbeat could not be written")
+            if await self._list([*stay, self.own_id], listed):
+                break
+        self._first = (*stay, self.own_id)[0]
+        self._have_left = False
         self._beating = asyncio.create_task(self._keep_beating(), name="membership")
 
+    async def _make_room(self, ids: Sequence[str]) -> list[str]:
+        """Those of these gateways that may stay."""
+        stay: list[str] = []
+        for gateway, found in await _heartbeats(self.sources, ids):
+            if self._address is not None and gateway.address is not None:
+                stay.append(gateway.gateway_id)  # if it is gone, it is found to be so while this one serves
+                continue
+            await self._until_free(gateway, found)
+            await self._mark(gateway, found.place)
+        return stay
+
+    async def _until_free(self, gateway: Gateway, first: Found) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._lease_seconds
+        key = heartbeat_key(gateway.gateway_id)
+        while loop.time() < until:
+            await asyncio.sleep(_LOOK_SECONDS)
+            found = await self.sources.read_one(key)
+            if found is None:
+                return
+            if found.place != first.place:
+                raise _taken(self.sources, gateway)
+
     async def leave(self) -> None:
-        """Give the place up."""
-        if self._beating is not None:
-            self._beating.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._beating
-            self._beating = None
-        if self._place is not None and not self.is_lost:
-            with suppress(StoreError):
-                await self.sources.write_one(
-                    Item("delete", _PLACE.name, _PLACE.document_id, None, self._place), seconds=BEAT_SECONDS
-                )
-        self._place = None
+        """Be no longer one of the gateways. What it holds is another one's to end."""
+        await self._stop()
+        self._lease_until = 0.0
+        with suppress(StoreError):
+            await self._delete_own()
+            while not await self._without(self.own_id):
+                pass
+
+    async def _delete_own(self) -> None:
+        place, self._place = self._place, None
+        if place is not None and not self.is_lost:
+            await self._request("DELETE", heartbeat_key(self.own_id), _where(place))
+
+    async def _stop(self) -> None:
+        for task in (self._beating, self._leaving):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        self._beating = self._leaving = None
 
     def check(self) -> None:
-        """Raises StoreError if the cluster has not confirmed the place lately, or another gateway has it."""
+        """Raises StoreError if the cluster has not acknowledged a heartbeat lately, or another gateway took this one
+        for dead.
+        """
         if self.is_lost:
-            raise StoreError(_LOST)
-        if asyncio.get_running_loop().time() - self._last_beat > 2 * BEAT_SECONDS:
+            raise StoreError("this gateway was taken for dead, and comes back as another one")
+        if not self.may_act:
             raise self._failure
 
-    async def _free_place(self) -> Found | None:
-        """The document of a gateway that is gone; None: there is none."""
-        first = found = await self.sources.read_one(_PLACE)
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._free_seconds
-        while found is not None and loop.time() < until:
-            if first is None or found.place != first.place:
-                raise _taken(self.sources, found)
-            await asyncio.sleep(_LOOK_SECONDS)
-            found = await self.sources.read_one(_PLACE)
-        return found
+    # --- the heart
 
     async def _keep_beating(self) -> None:
         while not self.is_lost:
-            await asyncio.sleep(BEAT_SECONDS)
+            await asyncio.sleep(self.beat_seconds)
             await self.beat()
+        await self.on_lost()
 
     async def beat(self) -> None:
-        """Write the document again."""
+        """Write the heartbeat, then look at those of the others."""
         try:
-            place = await self._write("index", self._place)
+            if not await self._send_beat():
+                self.is_lost = True
+                logger.error("another gateway took this one for dead: it gives up what it had")
+                return
+            await self._look_around()
         except StoreError as error:
             self._failure = error
-            logger.warning("the store's place could not be confirmed", extra={"code": error.code})
-            return
-        if place is None:
-            self.is_lost = True
-            self.sources.bulks.refusal = StoreError(_LOST)
-            logger.error("another gateway has taken over this store's prefix: nothing is written any more")
-            return
-        self._place = place
-        self._note_beat()
+            self._heard_anew()
+            logger.warning("this gateway's heartbeat could not be stored", extra={"code": error.code})
 
     def stop_beating(self) -> None:
-        """Write the document no more, as a killed process does."""
+        """Write the heartbeat no more, as a killed process does."""
         if self._beating is not None:
             self._beating.cancel()
 
-    def _note_beat(self) -> None:
-        self._last_beat = asyncio.get_running_loop().time()
+    def _heard_anew(self) -> None:
+        """Count from now on: while the cluster is silent, nobody can be heard of."""
+        now = asyncio.get_running_loop().time()
+        self._heard = {key: _Heard(each.gateway, each.place, now) for key, each in self._heard.items()}
 
-    async def _write(self, action: str, expected: Place | None) -> Place | None:
-        """Write the document. None: somebody else has written it."""
-        members: JsonObject = {"kind": "gateway", "beat": new_token()}
-        source, _ = documents_of(_PLACE, dump_json({"name": own_name()}), members, self._token)
-        item = write("create" if action == "create" else "index", _PLACE, source, expected)
-        done = await self.sources.write_one(item, seconds=BEAT_SECONDS)
-        if done.place is not None:
-            return done.place
-        found = await self.sources.read_one(_PLACE)  # the answer to an earlier try may have been lost
-        return found.place if found is not None and found.token == self._token else None
+    async def _send_beat(self) -> bool:
+        """Write the heartbeat. False: another gateway has deleted it."""
+        loop = asyncio.get_running_loop()
+        was_due, token = self._lease_until, new_token()
+        source, _ = documents_of(_ALL, dump_json(self._told()), {"kind": "gateway"}, token)
+        key = heartbeat_key(self.own_id)
+        while True:
+            sent_at, expected = loop.time(), self._place
+            self._place = _place_in(await self._request("PUT", key, _where(expected), source))
+            if self._place is not None:
+                break
+            found = await self.sources.read_one(key)  # an earlier one may have come late, or its answer was lost
+            if found is None:
+                return False
+            self._place = found.place
+            if found.token == token:
+                break
+        if expected is not None and loop.time() > was_due:
+            self._heard_anew()  # it was silent itself, so it may have missed the others
+        self._lease_until = sent_at + _OWN_SHARE * self._lease_seconds
+        return True
+
+    def _told(self) -> JsonObject:
+        """What the heartbeat says."""
+        return {
+            "id": self.own_id,
+            "name": own_name(),
+            "address": self._address,
+            "version": __version__,
+            "joined_at": self._joined_at,
+            "beat_at": self._clock(),
+            "runs": self.events.runs(),
+        }
+
+    async def _look_around(self) -> None:
+        """Learn who has come and who is gone."""
+        ids = _ids_in(await self.sources.read_one(_ALL))
+        if self.own_id not in ids:  # a list that was made before this gateway came
+            await self._with_own()
+        await self._look([each for each in ids if each != self.own_id])
+        unlisted = [each for each in self._heard if each not in ids]
+        now = asyncio.get_running_loop().time()
+        silent = [key for key, each in self._heard.items() if now - each.since > self._lease_seconds]
+        for gateway_id in silent:
+            heard = self._heard[gateway_id]
+            if await self._mark(heard.gateway, heard.place):
+                logger.warning("a gateway is gone", extra={"gateway": heard.gateway.name})
+        for gateway_id in {*unlisted, *silent, *(each for each in ids if each in self._gone)}:
+            self._note_gone(gateway_id)
+            await self._without(gateway_id)
+        self._first = next((each for each in ids if each == self.own_id or each in self._heard), self.own_id)
+        if self._have_left and self.is_first and self._leaving is None:
+            self._leaving = asyncio.create_task(self._end_what_others_left(), name="takeover")
+
+    async def _end_what_others_left(self) -> None:
+        try:
+            self._have_left = False
+            if self.events.on_left is not None:
+                await self.events.on_left()
+        except Exception as error:
+            self._have_left = True
+            code = error.code if isinstance(error, StoreError) else "internal_error"
+            logger.warning("what other gateways left is not ended yet", extra={"code": code}, exc_info=error)
+        finally:
+            self._leaving = None
+
+    async def _look(self, ids: Sequence[str]) -> None:
+        """Look at these heartbeats."""
+        now = asyncio.get_running_loop().time()
+        found = {gateway.gateway_id: (gateway, each) for gateway, each in await _heartbeats(self.sources, ids)}
+        for gateway_id in ids:
+            if gateway_id not in found:
+                self._note_gone(gateway_id)
+                continue
+            gateway, document = found[gateway_id]
+            heard = self._heard.get(gateway_id)
+            if heard is None or heard.place != document.place:
+                self._heard[gateway_id] = _Heard(gateway, document.place, now)
+
+    def _note_gone(self, gateway_id: str) -> None:
+        self._heard.pop(gateway_id, None)
+        self._gone.add(gateway_id)
+        self._have_left = True
+
+    async def _mark(self, gateway: Gateway, place: Place) -> bool:
+        """Delete the heartbeat of a gateway that is gone, unless it has changed."""
+        answer = await self._request("DELETE", heartbeat_key(gateway.gateway_id), _where(place))
+        return answer.status < 400
+
+    # --- the list of all
+
+    async def _with_own(self) -> None:
+        listed = await self.sources.read_one(_ALL)
+        await self._list([*_ids_in(listed), self.own_id], listed)
+
+    async def _without(self, gateway_id: str) -> bool:
+        """Take a gateway out of the list. False: somebody else has changed the list."""
+        listed = await self.sources.read_one(_ALL)
+        ids = _ids_in(listed)
+        return gateway_id not in ids or await self._list([each for each in ids if each != gateway_id], listed)
+
+    async def _list(self, ids: Sequence[str], listed: Found | None) -> bool:
+        token = new_token()
+        source, _ = documents_of(_ALL, dump_json([*ids]), {"kind": "gateways"}, token)
+        if (await self._request("PUT", _ALL, _where(None if listed is None else listed.place), source)).status < 400:
+            return True
+        found = await self.sources.read_one(_ALL)
+        return found is not None and found.token == token
+
+    async def _request(self, method: str, key: Key, where: str, source: bytes | None = None) -> Answer:
+        """Write one of these documents: not by the shared bulks, which wait while this gateway may not act."""
+        cluster = self.sources.cluster
+        path = f"/{cluster.index(key.name)}/_doc/{key.document_id}?{where}"
+        body = None if source is None else load_json(source)
+        return await cluster.request(method, path, body, seconds=self.beat_seconds, allowed=(404, 409))
 
 
-def _taken(sources: Sources, found: Found | None) -> ConfigurationError:
-    name = "another gateway" if found is None else f"the gateway {name_of({'_source': {**found.source}})}"
+async def _heartbeats(sources: Sources, ids: Sequence[str]) -> list[tuple[Gateway, Found]]:
+    """Those of these gateways that have a heartbeat."""
+    found = await sources.read([heartbeat_key(each) for each in ids])
+    there = [load_json(each.record) for each in found if each is not None]
+    first = there[0]["id"] if there else ""
+    gateways = [_gateway(each, is_first=each["id"] == first) for each in there]
+    return list(zip(gateways, [each for each in found if each is not None], strict=True))
+
+
+def _gateway(told: Mapping[str, Any], *, is_first: bool) -> Gateway:
+    return Gateway(
+        told["id"],
+        told["name"],
+        told["address"],
+        told["version"],
+        told["joined_at"],
+        told["beat_at"],
+        told["runs"],
+        is_first,
+    )
+
+
+def _ids_in(listed: Found | None) -> list[str]:
+    return [] if listed is None else load_json(listed.record)
+
+
+def _where(expected: Place | None) -> str:
+    """The condition of a write: the state that the document must have; None: it must not be there."""
+    if expected is None:
+        return "op_type=create"
+    return f"if_seq_no={expected.seq_no}&if_primary_term={expected.primary_term}"
+
+
+def _place_in(answer: Answer) -> Place | None:
+    if answer.status >= 400:
+        return None
+    body: Any = answer.body
+    return Place(body["_seq_no"], body["_primary_term"])
+
+
+def _taken(sources: Sources, gateway: Gateway) -> ConfigurationError:
     prefix = sources.cluster.address.prefix
     return ConfigurationError(
-        f"the prefix {prefix!r} is used by {name}; stop it, or give this one another prefix in the store's URL"
+        f"the prefix {prefix!r} is used by the gateway {gateway.name}; stop it, give this one another prefix in the"
+        " store's URL, or let both serve it with 'cluster.advertise'"
     )

@@ -28,7 +28,8 @@ class StoredRun:
     Its document `stands` by itself: it was committed. Otherwise the run has begun only if its thread's record names it.
     `log` begins the ids of the log's chunks; `chunks`, `last` (the last event's number) and `size` (in bytes) are those
     of a log that has ended. `life` is the key of its thread's record; empty if it waits for its thread. `erase`: the
-    messages whose words are to be erased from the log, see Store.end_run.
+    messages whose words are to be erased from the log, see Store.end_run. `holder`: the id of the gateway where it
+    waits for its thread.
     """
 
     moved: MovedRun
@@ -40,6 +41,7 @@ class StoredRun:
     last: int = 0
     size: int = 0
     erase: tuple[str, ...] = ()
+    holder: str = ""
 
     @property
     def run(self) -> RunRecord:
@@ -129,6 +131,8 @@ def run_to_json(stored: StoredRun) -> JsonObject:
         data |= {"chunks": stored.chunks, "last": stored.last, "size": stored.size}
     if stored.erase:
         data["erase"] = [*stored.erase]
+    if stored.holder:
+        data["holder"] = stored.holder
     return data
 
 
@@ -143,4 +147,5 @@ def run_from_json(data: Mapping[str, Any]) -> StoredRun:
         data.get("last", 0),
         data.get("size", 0),
         tuple(data.get("erase", ())),
+        data.get("holder", ""),
     )

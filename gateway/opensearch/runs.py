@@ -14,7 +14,7 @@ from typing import Any
 
 from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.history.versions import Rewrite
-from gateway.messages import JsonObject, Message
+from gateway.messages import JsonObject, JsonValue, Message
 from gateway.opensearch import run_record
 from gateway.opensearch.bulks import Item
 from gateway.opensearch.cluster import USUAL_SECONDS
@@ -27,7 +27,7 @@ from gateway.opensearch.thread_record import ThreadRecord, fresh_of, with_fresh,
 from gateway.opensearch.thread_writes import ThreadWrites
 from gateway.opensearch.threads import Change, Held, ThreadKey, Threads, thread_key
 from gateway.records import EventRecords, dump_json, load_json
-from gateway.store import Fork, RunRecord, RunsAndThread, RunStatus, Thread
+from gateway.store import Fork, HeldElsewhereError, RunRecord, RunsAndThread, RunStatus, Thread
 from gateway.store.transfer import MovedRun
 
 RunKey = tuple[str, str]
@@ -117,7 +117,17 @@ class Runs:
             thread_id = runs[0].thread_id
             records[owner, thread_id] = await self._threads.record((owner, thread_id))
         record = None if thread_id is None else records[owner, thread_id]
-        return RunsAndThread(runs, None if record is None else await self._threads.whole(record))
+        if record is None:
+            return RunsAndThread(runs, None)
+        return RunsAndThread(runs, await self._threads.whole(record), await self._threads.holder_of(record))
+
+    async def holder(self, owner: str, thread_id: str, run_id: str) -> str | None:
+        """As RunStore.holder."""
+        record = await self._threads.record((owner, thread_id))
+        if record is not None and (holder := await self._threads.holder_of(record)):
+            return holder
+        stored = await self.find_one(owner, run_id) if run_id else None
+        return None if stored is None or not stored.waits else await self._threads.holder_of(stored)
 
     # --- begin
 
@@ -162,8 +172,14 @@ class Runs:
         seconds: float,
     ) -> None:
         key = (thread.owner, thread.thread_id)
-        held = await self._threads.known(key)
+        held = await self._threads.own(key, as_known=True)
         before = None if held is None else held.record
+        if before is not None and self._threads.is_left(before):
+            raise ConflictError(
+                f"thread {thread.thread_id!r} is busy with run {before.working!r} of a gateway that is gone; it ends in"
+                " a moment",
+                code="thread_busy",
+            )
         items: list[Item] = []
         if fork is not None:
             before, items = await self._writes.forked(
@@ -182,17 +198,18 @@ class Runs:
         if stored.run.reused_id is not None:
             await self.note_known(stored)
         # together, so that one request takes both
-        writing = asyncio.ensure_future(self._sources.write_new(items, seconds=seconds))
+        writing = asyncio.ensure_future(self._threads.write_items(key, held, items, seconds))
         try:
             waited = await self._take_place(stored, seconds)
         finally:
             await asyncio.wait([writing])
             writing.exception()  # marks it as seen
-        writing.result()
+        held = writing.result()
         if waited is not None:
             log.stored = stored = replace(stored, order=waited.order, stands=True)
             record = with_fresh(record, stored)
         previous = record.runs[-1:]
+        record = self._threads.hold(record, stored.run.run_id)
         record, page = with_run(record, stored.run.run_id)
         items = page_items(record, page) if page else []
         now = await self._threads.commit(key, held, Change(record, items, change.after), seconds=seconds)
@@ -276,9 +293,9 @@ class Runs:
     async def _queue(self, run: RunRecord, messages: Sequence[Message]) -> None:
         key = run_key(run.owner, run.run_id)
         await self._threads.sure.known([key])
-        await self._threads.known((run.owner, run.thread_id))  # nothing of a deleted thread is left
+        await self._threads.own((run.owner, run.thread_id), as_known=True)  # nothing of a deleted thread is left
         moved = MovedRun(run, waiting_messages=joined_messages(messages))
-        stored = StoredRun(moved, self._order.next(), new_token(), stands=True)
+        stored = StoredRun(moved, self._order.next(), new_token(), stands=True, holder=self._threads.own_id)
         there: StoredRun | None = None
         found = await self._sources.read_one(key)
         if found is not None:
@@ -312,6 +329,7 @@ class Runs:
         first: int,
         records: EventRecords,
         erase: frozenset[str],
+        holds: bool,
     ) -> None:
         """As RunStore.end_run. `log`: the run's log if it was begun here."""
         key = (thread.owner, thread.thread_id)
@@ -322,7 +340,29 @@ class Runs:
             await self._threads.sure.known([run_key(run.owner, run.run_id)], LONG_SECONDS)
         if records.count and first != log.next:
             raise StoreError(f"the log of run {run.run_id!r} ends with event {log.next - 1}, not before event {first}")
-        held = await self._threads.known(key)
+        held = await self._threads.own(key, as_known=True)
+        while True:
+            try:
+                await self._end(run, thread, log, held, keep, first, records, erase, holds=holds)
+                return
+            except HeldElsewhereError as error:  # another gateway may have written what belongs to earlier runs
+                held = await self._threads.find(key)
+                if held is None or held.record is None or held.record.holder != self._threads.own_id:
+                    raise ConflictError(f"run {run.run_id!r} was taken over by another gateway") from error
+
+    async def _end(
+        self,
+        run: RunRecord,
+        thread: Thread,
+        log: OpenLog,
+        held: Held | None,
+        keep: int,
+        first: int,
+        records: EventRecords,
+        erase: frozenset[str],
+        *,
+        holds: bool,
+    ) -> None:
         before = None if held is None else held.record
         if log.stored.life and (before is None or before.key != log.stored.life):
             raise NotFoundError(f"there is no run {run.run_id!r}")
@@ -341,10 +381,13 @@ class Runs:
             last=last,
             size=size,
             erase=tuple(sorted(erase)),
+            holder="",
         )
         record, page = with_run(with_fresh(record, ended), run.run_id)
         if page:
             items += page_items(record, page)
+        record = self._threads.hold(record) if holds else replace(record, holder="", working="")
+        key = (thread.owner, thread.thread_id)
         now = await self._threads.commit(key, held, Change(record, items, change.after), seconds=LONG_SECONDS)
         self._afterwards(key, lambda: self._threads.settle(key, now))
 
@@ -360,7 +403,7 @@ class Runs:
             raise NotFoundError(f"there is no run {run_id!r}")
         thread = thread_id_of(owner, stored.run.thread_id)
         if stored.waits:
-            return OpenLog(stored, thread, is_begun=True)
+            return OpenLog(stored, thread, is_begun=True, is_reopened=True)
         if stored.run.status.ended:
             raise ConflictError(f"run {run_id!r} has ended")
         return await self._logs.reopened(stored, thread)
@@ -398,24 +441,38 @@ class Runs:
             self._threads.sure.repeat(lambda: self._remove_log(stored))
         return True
 
-    async def without_logs(self, runs: Sequence[StoredRun]) -> None:
-        """Delete the logs of runs that ended; the runs stay."""
+    async def without_logs(self, runs: Sequence[StoredRun]) -> int:
+        """Delete the logs of runs that ended; the runs stay. Gives how many: not those on threads that other gateways
+        hold.
+        """
+        threads = await asyncio.gather(*map(self._alone, runs), return_exceptions=True)
         changed: list[Replacement] = []
-        for held, stored in zip(await asyncio.gather(*map(self._alone, runs)), runs, strict=True):
+        logs: list[JsonValue] = []
+        for held, stored in zip(threads, runs, strict=True):
+            if isinstance(held, HeldElsewhereError):
+                continue
+            if isinstance(held, BaseException):
+                raise held
+            logs.append(stored.log)
             if held is not None and held.record is not None:
                 now = replace(stored, moved=replace(stored.moved, has_log=False))
                 changed.append(self._threads.run_document(held.record, now))
         await self._sources.replace(changed)
-        await self._sources.delete_found((EVENTS,), {"terms": {"log": [stored.log for stored in runs]}})
+        await self._sources.delete_found((EVENTS,), {"terms": {"log": logs}})
+        return len(logs)
 
     def _alone(self, stored: StoredRun) -> asyncio.Task[Held | None]:
         key = (stored.run.owner, stored.run.thread_id)
         return self._threads.in_line(key, lambda: self._without_fresh(stored))
 
     async def _without_fresh(self, stored: StoredRun) -> Held | None:
-        """Take a run out of its thread's record, so that its own document counts alone. Gives the thread."""
+        """Take a run out of its thread's record, so that its own document counts alone. Gives the thread.
+
+        Raises:
+            HeldElsewhereError: another gateway holds the thread.
+        """
         key = (stored.run.owner, stored.run.thread_id)
-        held = await self._threads.find(key)
+        held = await self._threads.own(key)
         if held is None or held.record is None or fresh_of(held.record, stored.run.run_id) is None:
             return held
         return await self._threads.commit(key, held, Change(held.record))

@@ -151,7 +151,12 @@ class Sources:
         Raises:
             StoreError: one of them was not written.
         """
-        done = await self.bulks.write(items, seconds=seconds)
+        await self.replace_taken(items, await self.bulks.write(items, seconds=seconds), seconds=seconds)
+
+    async def replace_taken(
+        self, items: Sequence[Item], done: Sequence[Done], *, seconds: float = USUAL_SECONDS
+    ) -> None:
+        """As write_new, after a first try, which gave `done`."""
         taken = [item for item, each in zip(items, done, strict=True) if each.status == 409]
         while taken:
             keys = [Key(item.index, item.document_id) for item in taken]
@@ -164,6 +169,11 @@ class Sources:
                     again.append(Item("index", item.index, item.document_id, item.source, found[1]))
             done = await self.bulks.write(again, seconds=seconds)
             taken = [item for item, each in zip(again, done, strict=True) if each.status == 409]
+
+    async def is_there(self, item: Item) -> bool:
+        """Whether a document is as this write would leave it: the answer to an earlier try was lost."""
+        (found,) = await self._get([Key(item.index, item.document_id)], USUAL_SECONDS)
+        return found is not None and _is_same(item, found[0])
 
     async def search(self, name: str, body: JsonObject, *, seconds: float = USUAL_SECONDS) -> list[Hit]:
         """The documents of an index that a query finds, those that this process has just written included."""

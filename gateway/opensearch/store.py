@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -55,6 +56,8 @@ from gateway.store import (
     Approval,
     DueDeletion,
     Fork,
+    Gateways,
+    HeldElsewhereError,
     NumberedEvent,
     Page,
     RunFilter,
@@ -78,6 +81,8 @@ Result = TypeVar("Result")
 WINDOW: Final = WindowSeconds(0.050, 0.500)
 
 _LARGEST = 2**62
+_TRIES = 5
+_AGAIN_SECONDS = 2.0
 _SLICE = 100
 _OF_A_THREAD = (MESSAGES, RUNS, EVENTS, APPROVALS)
 _ALONE = StoreEnvironment(SystemClock(), Path())
@@ -87,17 +92,20 @@ class OpenSearchStore:
     """Threads, runs and logs in the indices of one prefix. It belongs to the event loop that opened it."""
 
     def __init__(self, address: Address, environment: StoreEnvironment = _ALONE) -> None:
+        self._clock = environment.clock
         self._cluster = Cluster(address)
         self._bulks = Bulks(self._cluster)
         self._sources = Sources(self._cluster, self._bulks)
         self._order = Order()
-        self._threads = Threads(self._sources, self._order)
+        self._members = Membership(self._sources, environment.address, environment.lease_seconds, environment.clock.now)
+        self._members.on_lost = self._lost
+        self._bulks.may_send = lambda: self._members.may_act
+        self._threads = Threads(self._sources, self._order, self._members)
         self._writes = ThreadWrites(self._threads, self._order)
         self._logs = Logs(self._sources, self._threads.sure)
         self._runs = Runs(self._sources, self._threads, self._writes, self._logs, self._order)
         self._lists = Lists(self._sources, self._threads, self._runs)
         self._state = State(self._sources)
-        self._membership = Membership(self._sources)
         self._appending: set[asyncio.Task[None]] = set()
         self._sealing = Sealing([parse_key(key.reveal()) for key in environment.master_keys])
         self._documents = OpenSearchDocuments(
@@ -114,7 +122,7 @@ class OpenSearchStore:
             await check_version(self._cluster)
             await make_indices(self._cluster)
             await note_format(self._cluster)
-            await self._membership.join()
+            await self._members.join()
             await self._begin_work()
         except BaseException:
             await self.close()
@@ -134,14 +142,39 @@ class OpenSearchStore:
         await self._documents.close()
         while self._appending:
             await asyncio.wait(self._appending)
-        await self._membership.leave()
         await self._bulks.close()
+        await self._members.leave()
         self._runs.open.clear()
         await self._cluster.close()
 
     async def check(self) -> None:
         self._cluster.check()
-        self._membership.check()
+        self._members.check()
+
+    @property
+    def gateways(self) -> Gateways:
+        return self._members
+
+    async def _lost(self) -> None:
+        """Give up everything, and come back as another gateway: this one was taken for dead."""
+        self._bulks.refuse(StoreError("this gateway was taken for dead"))
+        taken = ConflictError("the run was taken over by another gateway")
+        logs = [*self._runs.open.values()]
+        self._runs.open.clear()
+        for log in logs:
+            self._logs.lose(log, taken)
+        if self._members.events.on_lost is not None:
+            await self._members.events.on_lost()
+        self._threads.forget_all()
+        while True:
+            try:
+                await self._members.join()
+                break
+            except StoreError as error:
+                logger.warning("the gateway cannot come back yet", extra={"code": error.code})
+                await self._clock.sleep(_AGAIN_SECONDS)
+        self._bulks.refuse(None)
+        logger.warning("the gateway is back, as another one")
 
     async def vacuum(self) -> Vacuumed:
         raise StoreError("an OpenSearch cluster frees the space of deleted data by itself, when it merges segments")
@@ -251,7 +284,7 @@ class OpenSearchStore:
         return await asyncio.shield(self._threads.in_line(key, lambda: self._delete(key, due)))
 
     async def _delete(self, key: ThreadKey, due: Sequence[DueDeletion]) -> bool:
-        held = await self._threads.find(key)
+        held = await self._threads.own(key)
         if held is None or held.record is None:
             return False
         held = await self._threads.delete(key, held, due)
@@ -398,13 +431,16 @@ class OpenSearchStore:
         first: int,
         records: EventRecords,
         erase: frozenset[str] = frozenset(),
+        holds: bool = False,
     ) -> Kept[Any]:
         kept: Kept[None] = Kept(loop=asyncio.get_running_loop())
         log = self._runs.open.pop((run.owner, run.run_id), None)
 
         async def work() -> None:
             try:
-                await self._runs.end(run, thread, log, keep=keep, first=first, records=records, erase=erase)
+                await self._runs.end(
+                    run, thread, log, keep=keep, first=first, records=records, erase=erase, holds=holds
+                )
             except StoreError:
                 if log is not None:  # the run goes on, and can be ended again
                     self._runs.open.setdefault((run.owner, run.run_id), log)
@@ -413,6 +449,18 @@ class OpenSearchStore:
         task = self._threads.in_line((thread.owner, thread.thread_id), work)
         task.add_done_callback(lambda done: _pass_on(done, kept))
         return kept
+
+    async def holder(self, owner: str, thread_id: str, run_id: str = "") -> str | None:
+        return await self._runs.holder(owner, thread_id, run_id)
+
+    async def hold_thread(self, owner: str, thread_id: str, *, holds: bool) -> bool:
+        def changed(record: ThreadRecord) -> ThreadRecord | None:
+            if holds:
+                return None if record.holder == self._threads.own_id else self._threads.hold(record, record.working)
+            return None if record.working or not record.holder else replace(record, holder="")
+
+        await self._change((owner, thread_id), changed)
+        return await self.load_summary(owner, thread_id) is not None
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None:
         found = await self._runs.find_one(owner, run_id)
@@ -503,8 +551,9 @@ class OpenSearchStore:
         ended: JsonObject = {"range": {"finished_at": {"lt": finished_before}}}
         old: JsonObject = {"bool": {"filter": [{"term": {"has_log": True}}, ended]}}
         while runs := await self._lists.some_runs(old, _SLICE):
-            removed += len(runs)
-            await self._runs.without_logs(runs)
+            if not (count := await self._runs.without_logs(runs)):
+                break  # other gateways hold their threads
+            removed += count
         await self._catch_up()
         return removed
 
@@ -513,7 +562,8 @@ class OpenSearchStore:
         for found in await self._lists.every(THREADS, {"term": {"late": True}}):
             record = self._threads.decoded(found)
             if record is not None:
-                await self._change((record.about.owner, record.about.thread_id), lambda record: record)
+                with suppress(HeldElsewhereError):
+                    await self._change((record.about.owner, record.about.thread_id), lambda record: record)
 
     # --- ways to a thread
 
@@ -525,12 +575,19 @@ class OpenSearchStore:
         """Write a thread outside a run. False: there is nothing to write."""
 
         async def work() -> bool:
-            held = await self._threads.known(key)
-            change = await prepare(held, None if held is None else held.record)
-            if change is None:
-                return False
-            await self._threads.commit(key, held, change)
-            return True
+            for _ in range(_TRIES):
+                held = await self._threads.own(key)
+                change = await prepare(held, None if held is None else held.record)
+                if change is None:
+                    return False
+                try:
+                    await self._threads.commit(key, held, change)
+                except HeldElsewhereError as error:
+                    if error.gateway_id is None:
+                        continue  # another gateway has just written the thread
+                    raise
+                return True
+            raise HeldElsewhereError(key[1], None)
 
         return await asyncio.shield(self._threads.in_line(key, work))
 

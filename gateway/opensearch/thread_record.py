@@ -45,7 +45,8 @@ class ThreadRecord:
     """`versions` by number. `runs` are the ids of the runs that began last, the newest last; earlier ones are in
     `pages` documents. `fresh` are runs as of a commit that their own documents may not have yet. `size`: how many bytes
     the messages take. `order` grows from thread to thread. `late`: documents by which it is searched may not be as its
-    messages are now. `due` are deletions at providers that may not be in documents of their own yet.
+    messages are now. `due` are deletions at providers that may not be in documents of their own yet. `holder`: the id
+    of the gateway that holds the thread, empty for none; `working`: the run under way there, if there is one.
     """
 
     about: MovedThread
@@ -59,6 +60,8 @@ class ThreadRecord:
     size: int = 0
     late: bool = False
     due: tuple[DueDeletion, ...] = ()
+    holder: str = ""
+    working: str = ""
 
     @property
     def is_unfinished(self) -> bool:
@@ -366,6 +369,8 @@ def encode(record: ThreadRecord) -> bytes:
         data["late"] = True
     if record.due:
         data["due"] = [to_json(each) for each in record.due]
+    if record.holder:
+        data |= {"holder": record.holder, "working": record.working}
     return dump_json(data)
 
 
@@ -385,4 +390,6 @@ def decode(data: bytes) -> ThreadRecord:
         found["size"],
         found.get("late", False),
         tuple([from_json(DueDeletion, each) for each in found.get("due", ())]),
+        found.get("holder", ""),
+        found.get("working", ""),
     )

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from gateway.errors import ConflictError, StoreError
+from gateway.errors import StoreError
 from gateway.lru import LruCache
 from gateway.messages import JsonObject, Message
 from gateway.opensearch import run_record, thread_record
@@ -26,6 +26,7 @@ from gateway.opensearch.bulks import Action, Item, Place
 from gateway.opensearch.cluster import USUAL_SECONDS
 from gateway.opensearch.ids import Order, digest, new_token
 from gateway.opensearch.indices import MESSAGES, THREADS
+from gateway.opensearch.membership import Membership
 from gateway.opensearch.run_record import StoredRun, members_of, run_key, thread_id_of
 from gateway.opensearch.sources import Found, Key, Replacement, Sources, documents_of, part_deletions, write
 from gateway.opensearch.state import due_items
@@ -34,7 +35,7 @@ from gateway.opensearch.thread_record import ThreadRecord, positions
 from gateway.opensearch.turns import Turns
 from gateway.owners import is_visitors, site_of
 from gateway.records import decode_message, dump_json, encode_message, load_json
-from gateway.store import DueDeletion, Thread
+from gateway.store import DueDeletion, HeldElsewhereError, Thread
 from gateway.store.piece_json import from_json, to_json
 from gateway.store.transfer import MovedThread
 
@@ -108,8 +109,9 @@ class Threads:
     erase: Callable[[StoredRun, str], Awaitable[int]]
     finish: Callable[[ThreadKey, Held], Awaitable[None]]
 
-    def __init__(self, sources: Sources, order: Order, cache_bytes: int = LIMIT_BYTES) -> None:
+    def __init__(self, sources: Sources, order: Order, members: Membership, cache_bytes: int = LIMIT_BYTES) -> None:
         self._sources = sources
+        self._members = members
         self._order = order
         self._held: LruCache[ThreadKey, Held] = LruCache(_MOST_HELD)
         self._absent: LruCache[ThreadKey, bool] = LruCache(_MOST_ABSENT)
@@ -149,6 +151,38 @@ class Threads:
             return held
         await self.finish(key, held)
         return None
+
+    async def own(self, key: ThreadKey, *, as_known: bool = False) -> Held | None:
+        """The thread's document, read now, for a write of this gateway; with `as_known` as it was last read.
+
+        Raises:
+            HeldElsewhereError: another gateway holds the thread.
+        """
+        if not as_known:
+            await self.find(key)
+        held = await self.known(key)
+        if held is not None and held.record is not None and (holder := await self.holder_of(held.record)):
+            if as_known:
+                return await self.own(key)
+            raise HeldElsewhereError(key[1], holder)
+        return held
+
+    @property
+    def own_id(self) -> str:
+        """The id of this gateway."""
+        return self._members.own_id
+
+    def hold(self, record: ThreadRecord, working: str = "") -> ThreadRecord:
+        """The record of a thread that this gateway holds, for this run."""
+        return replace(record, holder=self._members.own_id, working=working)
+
+    async def holder_of(self, record: ThreadRecord | StoredRun) -> str | None:
+        """The other gateway that holds the thread, or has the run that waits."""
+        return record.holder if await self._members.is_there(record.holder) else None
+
+    def is_left(self, record: ThreadRecord) -> bool:
+        """Whether a gateway that is gone left a run under way on the thread."""
+        return bool(record.working) and record.holder != self._members.own_id
 
     def took(self, key: ThreadKey, found: Found | None, record: ThreadRecord | None = None) -> Held | None:
         """Take over a thread's document that was just read. `record`: its record, if it is decoded already."""
@@ -226,7 +260,7 @@ class Threads:
 
         Raises:
             StoreError: it was not done.
-            ConflictError: somebody else has written the thread meanwhile.
+            HeldElsewhereError: another gateway has written the thread meanwhile.
         """
         record = change.record
         if held is not None and held.record is not None:
@@ -234,11 +268,38 @@ class Threads:
         before = None if held is None else held.record
         if self.follower.changes(before, record):
             record = replace(record, late=True)
-        await self._sources.write_new(change.items, seconds=seconds)
+        if change.items:
+            held = await self.write_items(key, held, change.items, seconds)
         now = await self._commit(key, held, record, seconds)
         if record.late:
             now = await self._follow(key, before, now)
         await self._afterwards([*due_items(record.due), *change.after], seconds)
+        return now
+
+    async def write_items(
+        self, key: ThreadKey, held: Held | None, items: Sequence[Item], seconds: float
+    ) -> Held | None:
+        """Create documents that the thread's next commit names; gives its document then.
+
+        Only the gateway that holds a thread may replace what a refused write left in their places. So one that does not
+        hold it yet begins to at the same time.
+
+        Raises:
+            HeldElsewhereError: another gateway has written the thread meanwhile.
+        """
+        is_shared = self._members.is_shared and held is not None and held.record is not None
+        if not is_shared or held is None or held.record is None or held.record.holder == self.own_id:
+            await self._sources.write_new(items, seconds=seconds)
+            return held
+        holding = asyncio.ensure_future(self._commit(key, held, self.hold(held.record), seconds))
+        try:
+            done = await self._sources.bulks.write(items, seconds=seconds)
+        finally:
+            await asyncio.wait([holding])
+            holding.exception()  # marks it as seen
+        now = holding.result()
+        now.is_settled = held.is_settled
+        await self._sources.replace_taken(items, done, seconds=seconds)
         return now
 
     async def _afterwards(self, items: Sequence[Item], seconds: float) -> None:
@@ -317,8 +378,7 @@ class Threads:
             raise
         if now is None:
             self._forget(key)
-            thread_id = key[1]
-            raise ConflictError(f"thread {thread_id!r} was changed by another gateway; try again", code="thread_taken")
+            raise HeldElsewhereError(key[1], None)
         return now
 
     def _forget(self, key: ThreadKey) -> None:
@@ -407,6 +467,8 @@ def _members(record: ThreadRecord) -> JsonObject:
         "updated_at": about.updated_at,
         "order": record.order,
     }
+    if record.holder:
+        members["holder"] = record.holder
     if about.expires_at is not None:
         members |= {"expires_at": about.expires_at, "lives_until": record.expires_at}
     if (site := site_of(about.owner)) is not None:

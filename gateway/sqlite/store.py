@@ -48,6 +48,7 @@ from gateway.sqlite.tables import KeptThread
 from gateway.sqlite.thread_cache import LIMIT_BYTES
 from gateway.sqlite.writes import RunLog, pages_of
 from gateway.store import (
+    Alone,
     Approval,
     DueDeletion,
     Fork,
@@ -91,6 +92,7 @@ class SqliteStore:
         cache_bytes: int = LIMIT_BYTES,
         erasure_times: ErasureTimes = USUAL_TIMES,
     ) -> None:
+        self.gateways = Alone()
         self._runs: dict[tuple[str, str], RunLog] = {}
         self._early: set[tuple[str, str]] = set()  # runs with events that came before begin_run was committed
         self._file = address.path
@@ -382,6 +384,7 @@ class SqliteStore:
         first: int,
         records: EventRecords,
         erase: frozenset[str] = frozenset(),
+        holds: bool = False,
     ) -> Kept[KeptThread]:
         def work(connection: sqlite3.Connection) -> KeptThread:
             key = run_logs.end(connection, log, run, first, records)
@@ -405,6 +408,12 @@ class SqliteStore:
             long=bool(erase or thread.collection),
             patience=Patience.LONG,
         )
+
+    async def holder(self, owner: str, thread_id: str, run_id: str = "") -> str | None:
+        return None
+
+    async def hold_thread(self, owner: str, thread_id: str, *, holds: bool) -> bool:
+        return await self.load_summary(owner, thread_id) is not None
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None:
         return await self._read(lambda connection: run_rows.read_run(connection, owner, run_id))

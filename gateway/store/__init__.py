@@ -3,6 +3,7 @@
 store.py       the contract of a whole store, and the `StoreType` part
 threads.py     threads, their messages and versions
 runs.py        runs, their logs, and the approvals that they wait for
+gateways.py    the gateways that use one store, and which of them has a thread
 retention.py   how long threads and logs stay, and the deletions that are due
 thread_documents.py   the documents that a store makes of messages
 pages.py       pages of lists
@@ -19,6 +20,7 @@ Below: events, messages, documents. Above: the stores, the runner.
 
 from gateway.clock import Kept
 from gateway.store.examination import Finding, Level
+from gateway.store.gateways import Alone, Gateway, GatewayEvents, Gateways, HeldElsewhereError
 from gateway.store.pages import Item, Page
 from gateway.store.retention import LEAST_LIFE_SECONDS, PAUSED_LIFE_SECONDS, DueDeletion, RetentionStore
 from gateway.store.runs import (
@@ -49,10 +51,15 @@ __all__ = [
     "LEAST_LIFE_SECONDS",
     "MOST_VERSIONS",
     "PAUSED_LIFE_SECONDS",
+    "Alone",
     "Approval",
     "DueDeletion",
     "Finding",
     "Fork",
+    "Gateway",
+    "GatewayEvents",
+    "Gateways",
+    "HeldElsewhereError",
     "Item",
     "Kept",
     "Level",

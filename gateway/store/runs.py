@@ -151,11 +151,12 @@ class NumberedEvent:
 
 class RunsAndThread(NamedTuple):
     """All runs with one client id, the newest first; and a thread, with its messages, its last run and its open
-    interrupts. None: there is no such thread.
+    interrupts. None: there is no such thread. `holder`: the other gateway that holds the thread; None: no other one.
     """
 
     runs: Sequence[RunRecord]
     thread: Thread | None
+    holder: str | None = None
 
 
 class RunStore(Protocol):
@@ -236,9 +237,10 @@ class RunStore(Protocol):
         first: int,
         records: EventRecords,
         erase: frozenset[str] = frozenset(),
+        holds: bool = False,
     ) -> Kept[Any]:
         """Store in one transaction, after all appended events, the last events, the run's row and the thread as it now
-        is.
+        is. `holds`: this gateway goes on holding the thread, because other runs wait for it here.
 
         Returns at once, as append_events does: events appended in the same round of the event loop share the commit.
         `keep` and the title as in begin_run. `erase`: retracted messages, whose text and reasoning deltas keep their
@@ -301,12 +303,23 @@ class RunStore(Protocol):
     async def last_sequence(self, owner: str, run_id: str) -> int:
         """The number of the last stored event, 0 for none."""
 
+    async def holder(self, owner: str, thread_id: str, run_id: str = "") -> str | None:
+        """The other gateway that holds this thread, or where this run waits for it; None: no other gateway does."""
+
+    async def hold_thread(self, owner: str, thread_id: str, *, holds: bool) -> bool:
+        """Hold a thread for those who wait for its next run, or that a gateway which is gone held; without `holds`,
+        release it, unless a run is under way on it. False: there is no such thread.
+
+        Raises:
+            HeldElsewhereError: another gateway holds it.
+        """
+
     async def unfinished_runs(self) -> list[RunRecord]:
-        """The stored runs that are queued or running. At start, these are the runs that the last process left
-        unfinished.
+        """The stored runs that are queued or running, without those of other gateways: at start, the runs that the last
+        process left unfinished; later this process's own too, and those of gateways that are gone.
         """
 
     async def waiting_runs(self) -> list[tuple[RunRecord, tuple[Message, ...]]]:
         """The runs that wait, and the runs that left the queue but whose messages are still kept there, each with its
-        messages; in the order of queue_run.
+        messages; in the order of queue_run, and without those of other gateways.
         """

@@ -15,6 +15,7 @@ from gateway.clock import Clock
 from gateway.commit_window import WindowSeconds
 from gateway.documents.document import DocumentStore
 from gateway.store.examination import Finding, unexamined
+from gateway.store.gateways import Gateways
 from gateway.store.retention import RetentionStore
 from gateway.store.runs import RunStore
 from gateway.store.thread_documents import ThreadDocuments
@@ -35,7 +36,8 @@ class Store(ThreadStore, RunStore, RetentionStore, TransferStore, Protocol):
 
     Writes of a thread happen in the order of the calls, and completely, even if the caller is cancelled meanwhile. Of
     each write, a begin, an end, an edit, a version, a fork or a deletion, a reader sees everything or nothing, also
-    after a crash. A write to a thread that somebody else has taken over raises ConflictError.
+    after a crash. A run's events and end raise ConflictError once another gateway has taken its thread over; other
+    writes of a thread raise HeldElsewhereError if another gateway holds it or has just changed it.
 
     Data that are read by an id are as they were last written: a thread with its messages, versions, runs and open
     interrupts, a run and its log, a message that is looked up by its id. Lists and searches may lack the writes of the
@@ -72,6 +74,10 @@ class Store(ThreadStore, RunStore, RetentionStore, TransferStore, Protocol):
         """The process ends: from now on writes fail where they would wait for other programs."""
 
     @property
+    def gateways(self) -> Gateways:
+        """The gateways that use the store."""
+
+    @property
     def documents(self) -> DocumentStore:
         """The documents: data that are neither threads nor runs, in the same file and the same transactions."""
 
@@ -88,7 +94,9 @@ class StoreEnvironment:
     """The process's resources for stores. Relative paths in a store's URL are relative to `directory`.
 
     `master_keys` seal members of documents: 32 bytes in base64 each; the first seals, all open. If there are none, the
-    store generates one and keeps it in a file beside its own. `on_secrets` is called with the secrets that come in or
+    store generates one and keeps it in a file beside its own. `address` is the URL by which the store's other gateways
+    reach this one; None: it takes the store alone. A gateway that has not been heard of for `lease_seconds` is gone.
+    `on_secrets` is called with the secrets that come in or
     are opened, so that no log shows them. `thread_documents` makes the documents of threads; None: threads have none.
     """
 
@@ -97,6 +105,8 @@ class StoreEnvironment:
     master_keys: tuple[Secret, ...] = ()
     on_secrets: Callable[[Iterable[Secret]], None] = lambda secrets: None
     thread_documents: ThreadDocuments | None = None
+    address: str | None = None
+    lease_seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
