@@ -61,7 +61,7 @@ from gateway.runs.driver import RunDriver, RunOptions
 from gateway.search_engine import SearchEngine
 from gateway.settings import Settings
 from gateway.sse import OpenStreams
-from gateway.store import Store, StoreEnvironment
+from gateway.store import GatewayEvents, Store, StoreEnvironment
 from gateway.telemetry.model_calls import traced_providers
 from gateway.telemetry.requests import TracedRequests
 from gateway.telemetry.tool_calls import traced_tool_types
@@ -131,6 +131,9 @@ class Application:
             AgentDirectory(), self.store, self.clock, _run_options(settings), self.metrics, self.redaction.text, tracer
         )
         self.runner = Runner(self.driver)
+        self.store.gateways.events = GatewayEvents(
+            on_left=self.driver.recover, on_lost=self.driver.give_up_all, runs=lambda: len(self.driver.runs)
+        )
         self.visitors = self._visitors_of_sites()
         callers = settings.callers
         self.endpoints = EndpointPolicy(callers.endpoints, private_addresses=callers.private_addresses)
@@ -435,7 +438,8 @@ class Application:
     async def _repeat(self, forget: Callable[[], Awaitable[None]], seconds: float) -> None:
         while True:
             try:
-                await forget()
+                if self.store.gateways.is_first:
+                    await forget()
             except StoreError:
                 logger.warning("old logs and threads, or data at providers, could not be deleted; they are tried again")
             await self.clock.sleep(seconds)

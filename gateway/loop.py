@@ -5,7 +5,7 @@ Below: events, messages, model, tool. Above: the run driver, which runs it and o
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -64,7 +64,9 @@ class LoopContext:
     other agents: this run leaves them as they are. `fallback` models are asked once `model` has failed; `fits`
     remembers threads that were too long for it. `conversation` is the conversation at a stateful model's server.
     `resumed`: another process began the run, and it continues in the middle of an answer. `is_left` tells whether this
-    process gives the run up for another one to continue. `trace` is the run's span, the parent of the loop's calls.
+    process gives the run up for another one to continue. `until_sure` is to be awaited before each call of a backend
+    tool: it returns once this process surely has the run still. `trace` is the run's span, the parent of the loop's
+    calls.
 
     `agent` contains the options of the request already, except these: `tool_choice` says which of `input.tools` the
     first answer has to call; `instructions` are shown to the model as the client's; the model may call only those of
@@ -90,6 +92,7 @@ class LoopContext:
     elsewhere: tuple[Message, ...] = ()
     resumed: ResumedRun | None = None
     is_left: Callable[[], bool] = bool
+    until_sure: Callable[[], Awaitable[None]] | None = None
     trace: Span | None = None
     tool_choice: ToolChoice = "auto"
     instructions: str = ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TypeAlias
 
 from gateway.agent import (
@@ -30,6 +30,7 @@ from gateway.messages import JsonObject, JsonValue, Message, new_id
 from gateway.model_state import conversation_of_call
 from gateway.runs.approvals import AnsweredApproval, approval_of_other_agent
 from gateway.runs.driver import RunDriver
+from gateway.runs.elsewhere import check_here
 from gateway.runs.endings import approval_answered, input_digest, no_message, no_thread, no_version, run_exists
 from gateway.runs.ids import RunIds
 from gateway.runs.intake import is_whole_history, recognised
@@ -42,7 +43,17 @@ from gateway.runs.thread_points import RunMessages, ThreadHead, begun_from, run_
 from gateway.runs.thread_versions import ThreadVersions
 from gateway.runs.thread_writes import ThreadWrites, check_room
 from gateway.runs.viewer import Prelude, Viewer
-from gateway.store import MOST_VERSIONS, Approval, Page, RunFilter, RunRecord, RunStatus, Thread, ThreadSummary
+from gateway.store import (
+    MOST_VERSIONS,
+    Approval,
+    HeldElsewhereError,
+    Page,
+    RunFilter,
+    RunRecord,
+    RunStatus,
+    Thread,
+    ThreadSummary,
+)
 from gateway.transcript import OpenItems
 
 Admission: TypeAlias = Callable[[], Callable[[object], None]]
@@ -313,7 +324,9 @@ class Runner:
         thread = None
         live = self._lines.head(owner, given.thread.id)
         if live is None or live.thread is None:
-            thread = await self.store.load_thread(owner, given.thread.id)
+            found = await self.store.load_start(owner, given.run_id, given.thread.id)
+            check_here(given.thread.id, found.holder)
+            thread = found.thread
             last_run_id = None if thread is None else thread.last_run_id
             line = self._lines.line(owner, given.thread.id)
             live = next((each for each in line if each.record.run_id == last_run_id), None)
@@ -549,4 +562,6 @@ class Runner:
             if thread is None or thread.updated_at >= before:
                 return False
             held = await self.removal.look(self.agents, owner, thread_id)
-            return await self.removal.delete(self.agents, owner, thread_id, held, later=True)
+            with suppress(HeldElsewhereError):
+                return await self.removal.delete(self.agents, owner, thread_id, held, later=True)
+        return False

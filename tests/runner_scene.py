@@ -131,9 +131,12 @@ class GatedStore:
         first: int,
         records: EventRecords,
         erase: frozenset[str] = frozenset(),
+        holds: bool = False,
     ) -> Kept[KeptThread]:
         kept: Kept[KeptThread] = Kept()
-        end = partial(self._store.end_run, run, thread, keep=keep, first=first, records=records, erase=erase)
+        end = partial(
+            self._store.end_run, run, thread, keep=keep, first=first, records=records, erase=erase, holds=holds
+        )
         asyncio.ensure_future(self._end_behind(kept, end)).set_name("a gated end")
         return kept
 

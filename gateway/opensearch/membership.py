@@ -102,6 +102,7 @@ class Membership:
         self._first = ""
         self._have_left = False  # others are gone, and `on_left` has not ended yet
         self._leaving: asyncio.Task[None] | None = None
+        self._beaten = asyncio.Event()
         self._beating: asyncio.Task[None] | None = None
         self._failure = StoreError("the OpenSearch cluster does not answer")
 
@@ -117,6 +118,11 @@ class Membership:
     @property
     def may_act(self) -> bool:
         return not self.is_lost and asyncio.get_running_loop().time() < self._lease_until
+
+    async def until_sure(self) -> None:
+        while not self.may_act:
+            self._beaten.clear()
+            await self._beaten.wait()
 
     @property
     def beat_seconds(self) -> float:
@@ -271,6 +277,7 @@ class Membership:
         if expected is not None and loop.time() > was_due:
             self._heard_anew()  # it was silent itself, so it may have missed the others
         self._lease_until = sent_at + _OWN_SHARE * self._lease_seconds
+        self._beaten.set()
         return True
 
     def _told(self) -> JsonObject:

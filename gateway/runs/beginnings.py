@@ -33,6 +33,10 @@ class Beginnings:
 
         return stop
 
+    def are_awaited(self, owner: str, thread_id: str) -> bool:
+        """Whether anybody waits for a run of this thread."""
+        return (owner, thread_id) in self._listeners
+
     def tell(self, record: RunRecord) -> None:
         """Call the listeners of the run's thread."""
         for listener in tuple(self._listeners.get((record.owner, record.thread_id), ())):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 
-from gateway.agent import Absent, AgentInput, Approvers
+from gateway.agent import AgentInput, Approvers
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent, with_frontend_tools
 from gateway.clock import Clock, shielded
@@ -29,6 +29,7 @@ from gateway.metrics import Metrics
 from gateway.runs.approvals import named_by
 from gateway.runs.beginnings import Beginnings
 from gateway.runs.counts import count_end, count_failed_tools
+from gateway.runs.elsewhere import busy_elsewhere
 from gateway.runs.endings import (
     conversation_of,
     end_left_behind,
@@ -41,17 +42,18 @@ from gateway.runs.endings import (
 )
 from gateway.runs.intake import is_whole_history, recognised, take_in, up_to_date, waiting_messages
 from gateway.runs.live_run import LiveRun
+from gateway.runs.loop_contexts import loop_context
 from gateway.runs.phases import Phase
 from gateway.runs.recovery import LeftOpen, Waiting, end_unbegun, end_waiting, recover, restore
 from gateway.runs.removal import ThreadRemoval
-from gateway.runs.run_terms import RunTerms, check_selected_tools, terms_of, with_choice
+from gateway.runs.run_terms import RunTerms, check_selected_tools, terms_of
 from gateway.runs.run_trace import begin_trace, end_trace
 from gateway.runs.second_tries import as_second_try, is_second_try
 from gateway.runs.thread_points import begun_thread
 from gateway.runs.thread_queue import ThreadLines
 from gateway.runs.waiting_input import waiting_record
-from gateway.store import Fork, RunRecord, RunStatus, Store, Terminal, Thread
-from gateway.tool import SharedState, Tool
+from gateway.store import Fork, HeldElsewhereError, RunRecord, RunStatus, Store, Terminal, Thread
+from gateway.tool import Tool
 from gateway.traces import NO_HEADERS, Tracer, current, part_of
 from gateway.turns.resumption import kept_trace
 
@@ -264,38 +266,10 @@ class RunDriver:
         decisions: Sequence[Decision] = (),
         resumed: ResumedRun | None = None,
     ) -> LoopContext:
-        """The loop's context: the run's input and thread, and its agent's parts."""
-        assert live.thread is not None, "a loop gets a run that has begun"
-        conversation, messages, state = live.conversation, live.thread.messages, live.fold.state
-        asked, agent_id = live.thread.interrupts, live.terms.definition.id
-        own, elsewhere = (messages, ()) if conversation is None else conversation.split(messages)
-        terms = live.terms
-        given, tool_choice = with_choice(terms, given)
-        return LoopContext(
-            agent=terms.definition,
-            input=given,
-            owner=live.record.owner,
-            model=terms.model,
-            tools=tools,
-            approvals=approvals,
-            messages=own,
-            elsewhere=elsewhere,
-            state=SharedState({} if isinstance(state, Absent) else state),
-            clock=self.clock,
-            decisions=tuple(decisions),
-            still_open=tuple(item for item in asked if item.is_asked_by(agent_id)),
-            waiting=frozenset(item.call.call_id for item in asked if not item.is_asked_by(agent_id)),
-            on_retry=self.metrics.provider_retried,
-            fallback=terms.fallback,
-            fits=terms.fits,
-            conversation=conversation,
-            resumed=resumed,
-            is_left=lambda: live.left,
-            trace=live.trace,
-            tool_choice=tool_choice,
-            instructions=terms.instructions,
-            selected_tools=terms.selected_tools,
-        )
+        return loop_context(
+            live, given, tools, approvals, self.clock, self.metrics, self.store.gateways.until_sure,
+            decisions=decisions, resumed=resumed,
+        )  # fmt: skip
 
     # --- running
 
@@ -316,6 +290,10 @@ class RunDriver:
             self.metrics.runs_waiting.dec()
         try:
             context = await shielded(self._begin(live, given, waited=True))
+        except HeldElsewhereError as error:  # too late to go there
+            live.enter(Phase.ENDING)
+            self._end_unkept(live, self._failed(live, busy_elsewhere(error)))
+            return
         except Exception as error:
             live.enter(Phase.ENDING)
             self._end_unkept(live, self._failed(live, error))
@@ -397,11 +375,16 @@ class RunDriver:
         if live.finishing:
             return
         live.enter(Phase.ENDING)
+        if isinstance(live.failure, ConflictError):
+            self._give_up(live)
+            return
         if live.failure is not None:
             self._end_unkept(live, RunFailed(live.failure.code, live.failure.message))
             return
         try:
             record = await self._keep_end(live, terminal)
+        except ConflictError:
+            self._give_up(live)
         except StoreError as error:
             cause = live.first_failure(error)
             self._end_unkept(live, RunFailed(cause.code, cause.message))
@@ -431,10 +414,26 @@ class RunDriver:
         record = ended_record(begun, terminal, ended_at, thread, has_custom=has_custom)
         first, records = live.number(events)
         keep = len(live.thread.messages)
-        end = self.store.end_run(record, thread, keep=keep, first=first, records=records, erase=live.retracted)
+        holds = self.lines.is_awaited(live) or self.beginnings.are_awaited(*live.thread_key)
+        end = self.store.end_run(
+            record, thread, keep=keep, first=first, records=records, erase=live.retracted, holds=holds
+        )
         with part_of(live.trace, "commit end_run", {"db.operation.name": "end_run"}):
             await end.shielded()
         return record
+
+    def _give_up(self, live: LiveRun) -> None:
+        """Leave the run without an end: another gateway has it now. Its viewers come back, and find it there."""
+        logger.warning("a run was taken over by another gateway", extra={"run_id": live.record.run_id})
+        self._leave(live)
+
+    async def give_up_all(self) -> None:
+        """Leave all runs without an end: this gateway was taken for dead, and others have them now."""
+        for live in list(self.runs.values()):
+            live.left = True
+            if live.task is not None:
+                live.task.cancel()
+            self._give_up(live)
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
         """Show the run's end, unless one was shown, and store it later: the store cannot be used now."""
@@ -556,9 +555,9 @@ class RunDriver:
             raise UnavailableError("the gateway is shutting down; try again in a moment", code="shutting_down")
 
     async def recover(self) -> None:
-        """End or continue the unfinished runs of an earlier process. Call once, before serving."""
+        """End or continue the unfinished runs of an earlier process, or of gateways that are gone."""
         async with AsyncExitStack() as leases:
-            found = await recover(self.store, self.clock, self.agents, leases)
+            found = await recover(self.store, self.clock, self.agents, leases, self.runs)
             for left in found.left_open:
                 trace = kept_trace(left.resumed.input)
                 terms, unattended = terms_of(left.agent, left.input), left.input.terms.unattended

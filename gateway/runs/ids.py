@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from gateway.agent import AgentInput
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.events import Interrupted, RunFinished
+from gateway.runs.elsewhere import check_here
 from gateway.runs.endings import input_digest
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
@@ -43,9 +44,17 @@ class RunIds:
         return (await self.known(owner, run_id))[0]
 
     async def known(self, owner: str, run_id: str) -> Sequence[RunRecord]:
-        """The records of all runs of that id, the newest first. Raises NotFoundError if no run has it."""
+        """The records of all runs of that id, the newest first.
+
+        Raises:
+            NotFoundError: no run has it.
+            HeldElsewhereError: the newest is under way at another gateway.
+        """
         if not (records := await self._all(owner, run_id)):
             raise _no_run(run_id)
+        newest = records[0]
+        if not newest.status.ended and self.live(newest) is None:
+            check_here(newest.thread_id, await self._store.holder(owner, newest.thread_id, newest.run_id))
         return records
 
     async def of_cursor(self, owner: str, run_id: str, log_id: str, after: int) -> RunRecord:
@@ -70,11 +79,17 @@ class RunIds:
         )
 
     async def before(self, owner: str, given: AgentInput) -> Sequence[RunRecord]:
-        """The earlier runs of the input's id, the newest first. Nearly always the id is new, and there are none."""
+        """The earlier runs of the input's id, the newest first. Nearly always the id is new, and there are none.
+
+        Raises:
+            HeldElsewhereError: another gateway holds the input's thread.
+        """
         live = self._live.get((owner, given.run_id))
         if live is not None:
             live = await self.settled(owner, given.run_id)
-        runs = (await self._store.load_start(owner, given.run_id, given.thread.id)).runs
+        found = await self._store.load_start(owner, given.run_id, given.thread.id)
+        check_here(given.thread.id, found.holder)
+        runs = found.runs
         return self._with_live(owner, given.run_id, runs) if runs or live is not None else ()
 
     async def goes_on(self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]) -> bool:
@@ -130,10 +145,16 @@ class RunIds:
         return live if live is not None and live.record.run_id == record.run_id else None
 
     async def newest_and_thread(self, owner: str, run_id: str) -> tuple[RunRecord, Thread | None]:
-        """The record of the run that the id means, and its thread, in one read. Raises NotFoundError."""
+        """The record of the run that the id means, and its thread, in one read.
+
+        Raises:
+            NotFoundError: no run has it.
+            HeldElsewhereError: another gateway holds the thread.
+        """
         found = await self._store.load_start(owner, run_id)
         if not (records := self._with_live(owner, run_id, found.runs)):
             raise _no_run(run_id)
+        check_here(records[0].thread_id, found.holder)
         return records[0], found.thread
 
     async def _all(self, owner: str, run_id: str) -> Sequence[RunRecord]:

@@ -1,4 +1,4 @@
-"""Ends or continues the unfinished runs of an earlier process.
+"""Ends or continues the unfinished runs of an earlier process, or of another gateway that is gone.
 
 Below: endings, live_run, turns.resumption. Above: the run driver. A run can be continued if its provider works on in
 the background. Every other run is ended from its log: a tool that was running is never run again. Messages that waited
@@ -8,7 +8,7 @@ with a run are added after those of the run that worked on the thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -37,7 +37,7 @@ from gateway.runs.phases import Phase
 from gateway.runs.thread_points import begun_thread
 from gateway.runs.viewer import read_log
 from gateway.runs.waiting_input import waiting_input
-from gateway.store import Fork, RunRecord, RunStatus, Store, Terminal, Thread
+from gateway.store import Fork, HeldElsewhereError, RunRecord, RunStatus, Store, Terminal, Thread
 from gateway.turns.resumption import RESTARTED, open_call, restored_input
 
 logger = logging.getLogger(__name__)
@@ -73,17 +73,25 @@ class Found(NamedTuple):
     waiting: Sequence[Sequence[Waiting]]
 
 
-async def recover(store: Store, clock: Clock, agents: AgentDirectory, leases: AsyncExitStack) -> Found:
-    """End the runs that an earlier process left unfinished, except runs that can be continued and the runs that wait
-    for these. The agents of runs that can be continued stay open until `leases` ends.
+async def recover(
+    store: Store,
+    clock: Clock,
+    agents: AgentDirectory,
+    leases: AsyncExitStack,
+    own: Collection[tuple[str, str]] = (),
+) -> Found:
+    """End the runs that an earlier process, or a gateway that is gone, left unfinished, except runs that can be
+    continued and the runs that wait for these. The agents of runs that can be continued stay open until `leases` ends.
+    `own`: the runs of this process, by owner and the id that clients know.
 
     Raises:
         StoreError: the store cannot be used now.
     """
     left_open: list[LeftOpen] = []
     for record in await store.unfinished_runs():
-        if record.status is RunStatus.RUNNING:
+        if record.status is RunStatus.RUNNING and (record.owner, record.client_id) not in own:
             with _one_of_many(record):
+                await store.hold_thread(record.owner, record.thread_id, holds=True)
                 async with AsyncExitStack() as lease:
                     agent = await lease.enter_async_context(agents.usable(record.owner, record.agent_id))
                     left = None if agent is None else await _left_open(store, agent, record)
@@ -96,6 +104,8 @@ async def recover(store: Store, clock: Clock, agents: AgentDirectory, leases: As
         (each.record.owner, each.record.thread_id): [] for each in left_open
     }
     for record, messages in await store.waiting_runs():
+        if (record.owner, record.client_id) in own:
+            continue
         runs = waiting.get((record.owner, record.thread_id))
         if runs is None:
             await end_waiting(store, clock, [Waiting(record, messages)])
@@ -121,6 +131,8 @@ def _one_of_many(record: RunRecord) -> Iterator[None]:
         yield
     except StoreError:
         raise
+    except HeldElsewhereError:
+        logger.info("another gateway ends a run", extra={"run_id": record.run_id})
     except NotFoundError:
         logger.warning("a run was gone before it could be ended", extra={"run_id": record.run_id})
     except Exception:  # one unreadable log must not stop the gateway

@@ -22,7 +22,7 @@ from gateway.messages import new_id
 from gateway.model import StatefulModel
 from gateway.model_state import ModelState
 from gateway.providers.background_tasks import BackgroundTasks
-from gateway.store import MOST_VERSIONS, DueDeletion, Store
+from gateway.store import MOST_VERSIONS, DueDeletion, HeldElsewhereError, Store
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +98,7 @@ class ThreadRemoval:
 
         found = await asyncio.gather(*[remove(*thread) for thread in threads], return_exceptions=True)
         errors = [each for each in found if isinstance(each, BaseException)]
+        errors = [each for each in errors if not isinstance(each, HeldElsewhereError)]  # they stay until it is over
         removed = [each for each in found if isinstance(each, _Removed)]
         self._begin_due(
             agents,

@@ -84,6 +84,10 @@ class ThreadLines:
         line = self._lines.get((owner, thread_id))
         return line[0] if line and isinstance(line[0], LiveRun) else None
 
+    def is_awaited(self, live: LiveRun) -> bool:
+        """Whether others wait in the run's line."""
+        return len(self._lines.get(live.thread_key, ())) > 1
+
     def has_begun(self, owner: str, thread_id: str) -> bool:
         """Whether the working run's begin is stored."""
         return (head := self.head(owner, thread_id)) is not None and head.begun

@@ -67,11 +67,8 @@ class Gateways(Protocol):
     def is_first(self) -> bool:
         """Whether this gateway does what one gateway does for all: expiry, retention, deletions at providers."""
 
-    @property
-    def may_act(self) -> bool:
-        """Whether this gateway surely has what it holds; False: it has not been heard of for too long, so it shows
-        nothing and begins no tool.
-        """
+    async def until_sure(self) -> None:
+        """Wait until this gateway surely has what it holds: no tool begins before."""
 
     def address_of(self, gateway_id: str) -> str | None:
         """The URL of another gateway; None: it is not there any more."""
@@ -85,10 +82,12 @@ class Alone:
 
     own_id: Final = "this"
     is_first: Final = True
-    may_act: Final = True
 
     def __init__(self) -> None:
         self.events = GatewayEvents()
+
+    async def until_sure(self) -> None:
+        """It has it."""
 
     def address_of(self, gateway_id: str) -> str | None:
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -67,7 +68,8 @@ class _Execution:
 
 @dataclass(slots=True)
 class ToolExecutions:
-    """Calls that run together. Add them in call order, then `take` until it is `finished`.
+    """Calls that run together. Add them in call order, then `take` until it is `finished`. `until_sure` as in
+    LoopContext.
 
     Use it with `async with`: leaving it cancels running tools and waits for them (shortly: a tool may ignore it).
     """
@@ -75,6 +77,7 @@ class ToolExecutions:
     clock: Clock
     limit: int
     timeout_seconds: float
+    until_sure: Callable[[], Awaitable[None]] | None = None
     announcements: Announcements = field(default_factory=Announcements)
     _results: deque[asyncio.Future[ToolResult]] = field(default_factory=deque)
     _waiting: deque[_Execution] = field(default_factory=deque)
@@ -156,7 +159,8 @@ class ToolExecutions:
 
     def _start(self, execution: _Execution) -> None:
         self._running[execution.call.call_id] = execution
-        task = execution.task = asyncio.create_task(_execute(execution), name=f"tool {execution.call.name}")
+        work = _execute(execution, self.until_sure)
+        task = execution.task = asyncio.create_task(work, name=f"tool {execution.call.name}")
         self._tasks.add(task)
         execution.timer = self.clock.call_later(self.timeout_seconds, lambda: self._time_out(execution))
         task.add_done_callback(lambda task: self._task_done(execution, task))
@@ -191,10 +195,12 @@ class ToolExecutions:
             execution.timer.cancel()
 
 
-async def _execute(execution: _Execution) -> ToolResult:
+async def _execute(execution: _Execution, until_sure: Callable[[], Awaitable[None]] | None) -> ToolResult:
     """The call's result, whatever the tool does. Raises CancelledError only if the task is cancelled."""
     call = execution.call
     try:
+        if until_sure is not None:
+            await until_sure()
         given = await execution.tool.call(execution.arguments, execution.context)
         return _as_result(call, execution.note, given)
     except ToolError as error:

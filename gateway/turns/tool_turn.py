@@ -269,7 +269,7 @@ class ToolTurns:
         """
         budgets = self._budgets
         async with ToolExecutions(
-            self._context.clock, budgets.max_parallel_tools, budgets.tool_timeout_seconds
+            self._context.clock, budgets.max_parallel_tools, budgets.tool_timeout_seconds, self._context.until_sure
         ) as executions:
             begin(executions)
             try:

@@ -23,7 +23,7 @@ from gateway.events import (
 )
 from gateway.messages import NO_DATA, Base64Source, ImageBlock
 from gateway.records import encode_events
-from gateway.store import RunStatus, Store
+from gateway.store import RunsAndThread, RunStatus, Store
 from tests.pieces import rows_of_pieces
 from tests.stored_samples import (
     OWNER,
@@ -59,27 +59,27 @@ async def test_a_run_comes_back_as_it_was_given(store: Store) -> None:
 
 
 async def test_what_a_run_begins_from_is_the_run_and_its_thread_as_they_are(store: Store) -> None:
-    assert await within(store.load_start(OWNER, "r1", "t1")) == ([], None)
+    assert await within(store.load_start(OWNER, "r1", "t1")) == RunsAndThread([], None)
     await within(store.begin_run(run(), thread(), keep=0))
-    assert await within(store.load_start(OWNER, "r1", "t1")) == ([run()], thread())
-    assert await within(store.load_start(OWNER, "r2", "t1")) == ([], thread())
-    assert await within(store.load_start(OWNER, "r1", "t2")) == ([run()], None)
-    assert await within(store.load_start("key-2", "r1", "t1")) == ([], None)
+    assert await within(store.load_start(OWNER, "r1", "t1")) == RunsAndThread([run()], thread())
+    assert await within(store.load_start(OWNER, "r2", "t1")) == RunsAndThread([], thread())
+    assert await within(store.load_start(OWNER, "r1", "t2")) == RunsAndThread([run()], None)
+    assert await within(store.load_start("key-2", "r1", "t1")) == RunsAndThread([], None)
     assert await within(store.load_thread(OWNER, "t1")) == thread()
     await within(store.delete_thread(OWNER, "t1"))
-    assert await within(store.load_start(OWNER, "r1", "t1")) == ([], None)
+    assert await within(store.load_start(OWNER, "r1", "t1")) == RunsAndThread([], None)
     assert await within(store.load_thread(OWNER, "t1")) is None
 
 
 async def test_a_run_leads_to_its_thread_and_to_the_later_runs_of_its_id(store: Store) -> None:
-    assert await within(store.load_start(OWNER, "r1")) == ([], None)
+    assert await within(store.load_start(OWNER, "r1")) == RunsAndThread([], None)
     ended = replace(run(), status=RunStatus.INTERRUPTED, finished_at=300.0)
     await within(store.begin_run(run(), thread(), keep=0))
     await within(store.end_run(ended, thread(), keep=1, first=1, records=records(1, 1)))
     later = replace(run(), run_id="r2", reused_id="r1")
     await within(store.begin_run(later, thread(), keep=1))
-    assert await within(store.load_start(OWNER, "r1")) == ([later, ended], thread())
-    assert await within(store.load_start(OWNER, "r2")) == ([], None)
+    assert await within(store.load_start(OWNER, "r1")) == RunsAndThread([later, ended], thread())
+    assert await within(store.load_start(OWNER, "r2")) == RunsAndThread([], None)
 
 
 async def test_a_runs_first_events_are_kept_with_its_begin(store: Store) -> None:
