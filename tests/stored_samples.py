@@ -50,10 +50,14 @@ def memory_store(directory: Path) -> Store:
     return sqlite_store(directory, "sqlite://:memory:")
 
 
-def opensearch_store(directory: Path) -> Store:
-    """A store in the shared cluster, not opened; the folder stands for its indices."""
-    keys = (CLUSTER_KEY,)
-    return OPENSEARCH.open(INDEX_SETS.store_url(directory), StoreEnvironment(SystemClock(), directory, keys))
+def opensearch_store(directory: Path, address: str | None = None, lease_seconds: float = 10.0) -> Store:
+    """A store in the shared cluster, not opened; the folder stands for its indices. `address` and `lease_seconds` as in
+    StoreEnvironment.
+    """
+    environment = StoreEnvironment(
+        SystemClock(), directory, (CLUSTER_KEY,), address=address, lease_seconds=lease_seconds
+    )
+    return OPENSEARCH.open(INDEX_SETS.store_url(directory), environment)
 
 
 class OpensIn(Protocol):

@@ -175,11 +175,7 @@ class Runs:
         held = await self._threads.own(key, as_known=True)
         before = None if held is None else held.record
         if before is not None and self._threads.is_left(before):
-            raise ConflictError(
-                f"thread {thread.thread_id!r} is busy with run {before.working!r} of a gateway that is gone; it ends in"
-                " a moment",
-                code="thread_busy",
-            )
+            raise _busy_with_left(before)
         items: list[Item] = []
         if fork is not None:
             before, items = await self._writes.forked(
@@ -197,10 +193,27 @@ class Runs:
             items += chunk_items(stored.log, log.thread, 0, 1, records)
         if stored.run.reused_id is not None:
             await self.note_known(stored)
+        previous = record.runs[-1:]
+        with self._threads.unless_refused(before, record):
+            now = await self._commit_begin(log, held, Change(record, items, change.after), seconds)
+        if records.count:
+            log.firsts.append(1)
+            log.size = len(records.lines)
+        log.is_begun = True
+        self._logs.go_on(log)
+        self._afterwards(key, lambda: self._follow(key, now, previous))
+
+    async def _commit_begin(self, log: OpenLog, held: Held | None, change: Change, seconds: float) -> Held:
+        """Commit the begin of the run of `log`, after the documents that it names."""
+        stored, record = log.stored, change.record
+        key = _thread_of(stored)
         # together, so that one request takes both
-        writing = asyncio.ensure_future(self._threads.write_items(key, held, items, seconds))
+        writing = asyncio.ensure_future(self._threads.write_items(key, held, change.items, seconds))
         try:
             waited = await self._take_place(stored, seconds)
+        except ConflictError:
+            self._afterwards(key, lambda: self._threads.release(key))
+            raise
         finally:
             await asyncio.wait([writing])
             writing.exception()  # marks it as seen
@@ -208,17 +221,9 @@ class Runs:
         if waited is not None:
             log.stored = stored = replace(stored, order=waited.order, stands=True)
             record = with_fresh(record, stored)
-        previous = record.runs[-1:]
-        record = self._threads.hold(record, stored.run.run_id)
-        record, page = with_run(record, stored.run.run_id)
+        record, page = with_run(self._threads.hold(record, stored.run.run_id), stored.run.run_id)
         items = page_items(record, page) if page else []
-        now = await self._threads.commit(key, held, Change(record, items, change.after), seconds=seconds)
-        if records.count:
-            log.firsts.append(1)
-            log.size = len(records.lines)
-        log.is_begun = True
-        self._logs.go_on(log)
-        self._afterwards(key, lambda: self._follow(key, now, previous))
+        return await self._threads.commit(key, held, Change(record, items, change.after), seconds=seconds)
 
     def _afterwards(self, key: ThreadKey, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Bring documents up to date after a commit, while nobody waits for it."""
@@ -497,6 +502,14 @@ def as_committed(stored: StoredRun, record: ThreadRecord | None) -> StoredRun | 
     if fresh is not None:
         return fresh
     return stored if stored.stands or stored.run.run_id in record.runs else None
+
+
+def _busy_with_left(record: ThreadRecord) -> ConflictError:
+    return ConflictError(
+        f"thread {record.about.thread_id!r} is busy with run {record.working!r} of a gateway that is gone; it ends in a"
+        " moment",
+        code="thread_busy",
+    )
 
 
 def page_key(life: str, number: int) -> Key:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -268,13 +269,31 @@ class Threads:
         before = None if held is None else held.record
         if self.follower.changes(before, record):
             record = replace(record, late=True)
-        if change.items:
-            held = await self.write_items(key, held, change.items, seconds)
-        now = await self._commit(key, held, record, seconds)
+        with self.unless_refused(before, record):
+            if change.items:
+                held = await self.write_items(key, held, change.items, seconds)
+            now = await self._commit(key, held, record, seconds)
         if record.late:
             now = await self._follow(key, before, now)
         await self._afterwards([*due_items(record.due), *change.after], seconds)
         return now
+
+    @contextmanager
+    def unless_refused(self, before: ThreadRecord | None, record: ThreadRecord) -> Generator[None]:
+        """If the write is refused, the places of its messages have another gateway's."""
+        try:
+            yield
+        except HeldElsewhereError:
+            first = 0 if before is None else before.next_position
+            self.forget_messages(record.key, range(first, record.next_position))
+            raise
+
+    async def release(self, key: ThreadKey) -> None:
+        """Hold a thread no longer on which no run is under way."""
+        held = await self.find(key)
+        if held is None or held.record is None or held.record.holder != self.own_id or held.record.working:
+            return
+        await self._commit(key, held, replace(held.record, holder=""), USUAL_SECONDS)
 
     async def write_items(
         self, key: ThreadKey, held: Held | None, items: Sequence[Item], seconds: float

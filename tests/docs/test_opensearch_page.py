@@ -15,7 +15,7 @@ from gateway.errors import ConfigurationError
 from gateway.opensearch.address import DEFAULT_PREFIX, Address, parse_address
 from gateway.opensearch.doctor import examine
 from gateway.opensearch.indices import DOCUMENTS, MAPPINGS, SETTINGS
-from gateway.opensearch.membership import BEAT_SECONDS, FREE_SECONDS
+from gateway.opensearch.membership import BEATS_A_LEASE, LEASE_SECONDS
 from gateway.opensearch.store import WINDOW
 from gateway.store import StoreEnvironment
 from tests.documentation import PAGES, ROOT, code_words, first_column, section, snippet
@@ -89,8 +89,8 @@ def test_pieces_wait_as_long_as_the_pages_say() -> None:
 
 
 def test_a_place_is_kept_as_long_as_the_page_says() -> None:
-    assert f"free {FREE_SECONDS:.0f} seconds after the last sign of life" in PAGES[PAGE]
-    assert f"gives every {BEAT_SECONDS:.0f} seconds" in PAGES[PAGE]
+    assert f"free {LEASE_SECONDS:.0f} seconds after the last sign of life" in PAGES[PAGE]
+    assert f"gives every {LEASE_SECONDS / BEATS_A_LEASE:.0f} seconds" in PAGES[PAGE]
 
 
 def test_the_commands_are_those_of_the_compose_file() -> None:

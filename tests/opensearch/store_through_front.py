@@ -34,8 +34,9 @@ def store_at(url: str, prefix: str) -> OpenSearchStore:
 
 
 def is_beat(request: Received) -> bool:
-    """Whether it only says that the gateway is there, which it does all the time."""
-    return request.body.count(b"\n") == 2 and b'"_id":"gateway"' in request.body
+    """Whether it only says that the gateway is there, or looks for others, which it does all the time."""
+    is_heartbeat = request.method in ("PUT", "DELETE") and "-state/_doc/" in request.target
+    return is_heartbeat or b'"_id":"gateways"' in request.body
 
 
 class Counted:

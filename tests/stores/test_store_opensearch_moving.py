@@ -112,4 +112,4 @@ async def test_what_a_newer_gateway_has_written_is_not_exported(kind: str, tmp_p
 async def expect_nothing(directory: Path) -> None:
     names = ("threads", "messages", "runs", "events", "approvals", "documents")
     assert {name: documents_in(directory, name) for name in names} == dict.fromkeys(names, 0)
-    assert documents_in(directory, "state") == 2, "the open store's own place, and the format"
+    assert documents_in(directory, "state") == 3, "the open store's heartbeat, the list of gateways, and the format"
