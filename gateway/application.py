@@ -366,6 +366,7 @@ class Application:
         return StoredAgents(
             self.store.documents, read, opening.open_for_caller,
             most=callers.max_agents, parts=parts_for_callers(rules), clock=self.clock,
+            is_shared=self.store.gateways.is_shared,
         )  # fmt: skip
 
     def take_over(self, definitions: Sequence[AgentDefinition], default: str | None = None) -> dict[str, list[str]]:

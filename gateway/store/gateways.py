@@ -64,6 +64,10 @@ class Gateways(Protocol):
         """This process; another id after it was taken for dead."""
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other gateways may use the store."""
+
+    @property
     def is_first(self) -> bool:
         """Whether this gateway does what one gateway does for all: expiry, retention, deletions at providers."""
 
@@ -81,6 +85,7 @@ class Alone:
     """The gateways of a store that takes one process at a time."""
 
     own_id: Final = "this"
+    is_shared: Final = False
     is_first: Final = True
 
     def __init__(self) -> None:
