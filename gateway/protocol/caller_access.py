@@ -27,7 +27,7 @@ from gateway.protocol.protocol_settings import ProtocolSettings, SettingsT
 from gateway.protocol.time_sharing import TimeSharing
 from gateway.runner import Admission, Runner
 from gateway.sse import OpenStreams
-from gateway.store import RunRecord
+from gateway.store import Gateways, RunRecord
 
 _MANY: Final = 1_000  # items of a request: a stage of it takes some 5 ms for so many
 
@@ -85,6 +85,11 @@ class CallerAccess:
         self.fetcher = fetcher or HttpClients(runner.clock).fetcher
         self.sections = sections or {}
         self.time = time or TimeSharing()
+
+    @property
+    def gateways(self) -> Gateways:
+        """The gateways that use the store, of which this process is one."""
+        return self._runner.store.gateways
 
     @property
     def is_private(self) -> bool:
