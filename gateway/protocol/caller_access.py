@@ -131,11 +131,17 @@ class CallerAccess:
         """Wait, by the gateway's clock."""
         await self._runner.clock.sleep(seconds)
 
-    def on_run_begun(self, caller: Caller, thread_id: str, listener: Callable[[RunRecord], None]) -> Callable[[], None]:
+    async def on_run_begun(
+        self, caller: Caller, thread_id: str, listener: Callable[[RunRecord], None]
+    ) -> Callable[[], None]:
         """Call `listener` with the record of each run that begins on a thread of the caller's; it must return at once.
-        The function that this gives ends it.
+        The function that this gives ends it. Until then this gateway holds the thread: its next run begins here.
+
+        Raises:
+            HeldElsewhereError: another gateway holds it.
+            StoreError: not now.
         """
-        return self._runner.driver.beginnings.listen(caller.owner, thread_id, listener)
+        return await self._runner.driver.beginnings.listen(caller.owner, thread_id, listener)
 
     # --- documents
 

@@ -40,7 +40,7 @@ async def test_what_one_gateway_sets_holds_for_the_others(tmp_path: Path) -> Non
     async with two_gateways(tmp_path, [CONFIGURED]) as (one, two):
         trusted = [r"^https://one\.example/.*$"]
         await change(one, {"persistent": {TRUSTED: trusted}, "transient": {STREAM: False}})
-        expected = {"persistent": {TRUSTED: trusted}, "transient": {STREAM: "false"}}
+        expected: dict[str, Any] = {"persistent": {TRUSTED: trusted}, "transient": {STREAM: "false"}}
         await until_same(two, expected)
         assert two.application.endpoints.refusal("https://one.example/v1") is None
         await change(two, {"transient": {"plugins.ml_commons.ag_ui_enabled": False}})
