@@ -15,18 +15,23 @@ from gateway.a2a.dialects import Dialect
 from gateway.a2a.push_delivery import PushDelivery
 from gateway.a2a.stored_tasks import StoredTasks
 from gateway.agents.open_agent import OpenAgent
+from gateway.errors import ConflictError
 from gateway.messages import Message, TextBlock, ToolSpec
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import ProtocolEnvironment, staying_here
 from gateway.store import HeldElsewhereError
 from tests.a2a_push_scene import ALICE, CONFIG, TAKEN, TASK, THREAD, asking_agent, kinds
+from tests.a2a_scene import A2AClient, of_agent, said
+from tests.a2a_scene import words_of as task_words
 from tests.agent_inputs import agent_input
 from tests.openai_chat_server import ChatServer
+from tests.openai_scene import SLOW, WORDS
 from tests.opensearch.index_sets import INDEX_SETS
 from tests.runner_scene import HANGS, SAYS_HELLO, agent_of
 from tests.shared_store_scene import Member, two_members
 from tests.stored_samples import within
 from tests.stub_internet import internet
-from tests.waiting import until
+from tests.two_gateways import two_gateways
+from tests.waiting import until, until_answered
 
 
 @pytest.fixture(autouse=True)
@@ -186,3 +191,43 @@ async def test_what_a_killed_gateway_did_not_post_is_posted_once_by_the_first_of
         await two.until_quiet()
         assert kinds([each.json for each in receiver.requests]) == ["WORKING", "artifact", "task FAILED"]
         await one.member.come_back()
+
+
+async def test_a_list_shows_tasks_that_another_gateway_has_under_way_as_far_as_they_are_stored(tmp_path: Path) -> None:
+    async with two_gateways(tmp_path, [SLOW, WORDS]) as (one, two):
+        first, second = A2AClient(one.client), A2AClient(two.client)
+        at_once = {"returnImmediately": True}
+        slow = (await first.call("SendMessage", said("go", configuration=at_once), to=of_agent("slow")))["task"]
+        await until_answered(lambda: first.task(slow["id"]), lambda task: task_words(task) == "word by word")
+        queued = said("then", configuration=at_once, contextId=slow["contextId"])
+        behind = (await first.call("SendMessage", queued, to=of_agent("slow")))["task"]
+        await second.call("SendMessage", said("hello"), to=of_agent("words"))
+
+        async def listed() -> list[Any]:
+            shown = await second.call("ListTasks", {"includeArtifacts": True}, to=of_agent("slow"))
+            tasks: list[Any] = shown["tasks"]
+            return tasks
+
+        tasks = await until_answered(listed, lambda tasks: len(tasks) == 2)
+        shown = {task["id"]: (task["status"]["state"], task_words(task)) for task in tasks}
+        assert shown == {
+            slow["id"]: ("TASK_STATE_WORKING", "word by word"),
+            behind["id"]: ("TASK_STATE_SUBMITTED", ""),
+        }
+
+
+async def test_who_reads_a_run_of_another_gateway_alone_goes_there(tmp_path: Path) -> None:
+    async with two_members(tmp_path, lambda: [agent_of("a", HANGS)]) as (one, two):
+        await Poster(one, one.environment.shared(PushDelivery)).begin()
+        for work in (
+            two.environment.attach(ALICE, TASK),
+            two.environment.cancel(ALICE, TASK),
+            two.environment.delete(ALICE, THREAD),
+            two.environment.shared(StoredTasks).task(ALICE, TASK),
+        ):
+            with pytest.raises(HeldElsewhereError) as held:
+                await within(work)
+            assert held.value.gateway_id == one.id
+        with pytest.raises(ConflictError) as busy, staying_here():
+            await within(two.environment.delete(ALICE, THREAD))
+        assert busy.value.code == "thread_busy"
