@@ -154,6 +154,12 @@ class CallerAccess:
         """Documents of the gateway's own, which no caller reaches."""
         return OwnedDocuments(self._runner.store.documents, GATEWAY, nullcontext)
 
+    async def keep_secret(self, name: str, fresh: bytes) -> bytes:
+        """The secret of that name, for a protocol's own signatures; if there is none yet, `fresh` becomes it, for every
+        gateway of the store.
+        """
+        return await self._runner.store.keep_secret(name, fresh)
+
     async def keepers(self, kind: DocumentKind) -> list[Caller]:
         """A caller for each owner of documents of this kind: for WireProtocol.sweep."""
         return [Caller(owner) for owner in await self._runner.store.documents.owners(kind)]
