@@ -145,7 +145,9 @@ class Runs:
         """As RunStore.begin_run."""
         key = (thread.owner, thread.thread_id)
         log = OpenLog(
-            StoredRun(MovedRun(run), self._order.next(), new_token()), thread_id_of(*key), next=records.count + 1
+            StoredRun(MovedRun(run), self._order.next(), new_token(), holder=self._threads.own_id),
+            thread_id_of(*key),
+            next=records.count + 1,
         )
         self.open[run.owner, run.run_id] = log
         seconds = LONG_SECONDS if patient else USUAL_SECONDS
@@ -247,6 +249,7 @@ class Runs:
 
         Raises:
             ConflictError: the run was begun already.
+            HeldElsewhereError: another gateway is beginning it.
         """
         run = stored.run
         key = run_key(run.owner, run.run_id)
@@ -265,8 +268,14 @@ class Runs:
                 return there
             if await self._has_begun(there):
                 raise ConflictError(f"run {run.run_id!r} exists already; use another id")
+            await self._check_here(there)
             done = await self._sources.write_one(write("index", key, source, found.place), seconds=seconds)
         return None
+
+    async def _check_here(self, stored: StoredRun) -> None:
+        """Raises HeldElsewhereError if another gateway is beginning the run."""
+        if holder := await self._threads.holder_of(stored):
+            raise HeldElsewhereError(stored.run.thread_id, holder)
 
     async def _has_begun(self, stored: StoredRun) -> bool:
         record = await self._threads.record((stored.run.owner, stored.run.thread_id))
@@ -310,6 +319,8 @@ class Runs:
                     raise ConflictError(f"run {run.run_id!r} exists already; use another id")
                 moved = replace(there.moved, run=run)
                 stored = replace(there, moved=moved)
+            else:
+                await self._check_here(there)
         source, parts = _document(key, stored)
         await self._sources.write_new(parts)
         if run.reused_id is not None:

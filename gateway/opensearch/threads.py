@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from gateway.errors import StoreError
+from gateway.errors import GatewayError, StoreError
 from gateway.lru import LruCache
 from gateway.messages import JsonObject, Message
 from gateway.opensearch import run_record, thread_record
@@ -280,10 +280,10 @@ class Threads:
 
     @contextmanager
     def unless_refused(self, before: ThreadRecord | None, record: ThreadRecord) -> Generator[None]:
-        """If the write is refused, the places of its messages have another gateway's."""
+        """If the write is not done, another gateway's messages may come to the places of its messages."""
         try:
             yield
-        except HeldElsewhereError:
+        except (HeldElsewhereError, GatewayError):
             first = 0 if before is None else before.next_position
             self.forget_messages(record.key, range(first, record.next_position))
             raise
