@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import logging
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.cluster.signatures import HOPPED, HopSignatures, has_hop, without_hop
 from gateway.errors import ForbiddenError
+from gateway.protocol.requests import end_with_client
 from gateway.wire.mounts import below_mount
 
 logger = logging.getLogger(__name__)
@@ -40,6 +42,7 @@ class HopEntry:
             address, _ = scope.get("client") or ("", 0)
             logger.warning("ignored a hop's header that no gateway of this store sent now", extra={"from": address})
             return scope, receive
+        end_with_client(Request(scope))  # a gateway whose client has left closes its connection
         return {**scope, "client": hop.client, "scheme": hop.scheme}, _expecting(receive, hop.body_digest)
 
 

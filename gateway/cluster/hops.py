@@ -22,7 +22,7 @@ from gateway.cluster.signatures import HOP_HEADER, HOPPED, HopSignatures, target
 from gateway.errors import ConflictError, ModelError, ModelErrorKind, UnavailableError
 from gateway.http_client.clients import HttpCall, HttpClients, StreamTimeouts
 from gateway.metrics import HopOutcome
-from gateway.protocol.requests import read_body
+from gateway.protocol.requests import end_with_client, read_body
 from gateway.store import Gateways, HeldElsewhereError
 from gateway.traces import part_of
 
@@ -98,8 +98,9 @@ class Hops:
         if address is None:
             self._on_hop("unreachable")
             raise _unreachable("is gone")
-        body = await read_body(Request(request.scope, request.receive))
-        call = await self._call(request.scope, holder, address, body)
+        whole = Request(request.scope, request.receive)
+        call = await self._call(request.scope, holder, address, await read_body(whole))
+        end_with_client(whole)  # only the routes there know whether it is a run's answer, which nobody may wait for
         try:
             with part_of(request.scope["state"].get("span"), "hop", {"server.address": address}) as span:
                 self._on_hop(await self._relayed(call.part_of(span), request, holder))

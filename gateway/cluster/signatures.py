@@ -10,7 +10,7 @@ of all before it, the method, and the path with its query. Above: hops, which wr
 from __future__ import annotations
 
 import hmac
-import string
+import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
@@ -28,6 +28,8 @@ _VERSION: Final = "1"
 _SECONDS: Final = 30
 """How much the clocks of two gateways may differ, the way of the request included."""
 _LONGEST: Final = 4096
+_UNCHANGED: Final = "!$%&'()*+,/:;=?@"
+_NO_CODE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 _NAME: Final = HOP_HEADER.encode("ascii")
 
 
@@ -79,10 +81,14 @@ def without_hop(scope: Scope) -> Scope:
 
 
 def target_of(scope: Scope) -> str:
-    """A request's path with its query, as they were sent; other bytes than ASCII are percent-encoded."""
-    path: bytes = scope["raw_path"]
+    """A request's path with its query, in a spelling that no HTTP client changes; both mean what was sent."""
+    path = _spelled(scope["raw_path"]).replace("/.", "/%2E")  # '..' would be taken for a step up
     query: bytes = scope["query_string"]
-    return quote(path + b"?" + query if query else path, safe=string.punctuation)
+    return f"{path}?{_spelled(query)}" if query else path
+
+
+def _spelled(text: bytes) -> str:
+    return _NO_CODE.sub("%25", quote(text, safe=_UNCHANGED))
 
 
 def write_hop(hop: Hop, method: str, target: str, secret: bytes) -> str:
