@@ -18,7 +18,9 @@ from tests.agent_api_speaker import told_by_response as told_by_agent_api
 from tests.case_tools import PIXEL
 from tests.opensearch.index_sets import INDEX_SETS
 from tests.protocol_speakers import SPEAKERS, told_by_ag_ui, told_by_response
+from tests.proxies import needs_nginx
 from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
+from tests.several_gateways import several_gateways
 from tests.told_runs import Question, Speaker, Told, words
 
 _ADD: Final = {"type": "PythonTool", "parameters": {"function": "tests.case_tools:add"}}
@@ -201,13 +203,22 @@ def store_url(kind: str, directory: Path, request: pytest.FixtureRequest) -> str
     return INDEX_SETS.store_url(directory)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "opensearch"])
+@pytest_asyncio.fixture(
+    scope="module",
+    loop_scope="module",
+    params=["sqlite", "opensearch", pytest.param("three gateways", marks=needs_nginx)],
+)
 async def gateway(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[LocalGateway]:
     directory: Path = tmp_path_factory.mktemp("gateway")
-    store = store_url(request.param, directory, request)
-    async with local_gateway(directory, [script.agent for script in SCRIPTS.values()], store=store) as running:
+    agents = [script.agent for script in SCRIPTS.values()]
+    if request.param == "three gateways":
+        INDEX_SETS.begin_test(request.getfixturevalue("opensearch_url"))
+        async with several_gateways(directory, agents) as several:
+            yield replace(several.gateways[0], client=several.client)
+        return
+    async with local_gateway(directory, agents, store=store_url(request.param, directory, request)) as running:
         yield running
 
 
