@@ -268,9 +268,9 @@ async def local_gateway(
     port: int = 0,
     **configuration: Any,
 ) -> AsyncGenerator[LocalGateway]:
-    """A gateway in this event loop. Its clock is the machine's, its parts are all there are and its page is the built
-    one, unless given; `port` is one of `held_port`. When it ends it cancels the runs under way, unless the
-    configuration has `drain_seconds`."""
+    """A gateway in this event loop. Its clock is the machine's, its parts are all there are, its page is the built one
+    and its port is a free one, unless given. When it ends it cancels the runs under way, unless the configuration has
+    `drain_seconds`."""
     section = {"drain_seconds": 0, **(configuration.pop("server", None) or {})}
     path = write_configuration(directory, agents, server=section, **configuration)
     parts = parts or _all_parts()

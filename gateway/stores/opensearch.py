@@ -40,10 +40,12 @@ async def gateways_of_opensearch(url: str, environment: StoreEnvironment) -> Seq
     with _client():
         from gateway.opensearch.bulks import Bulks
         from gateway.opensearch.cluster import Cluster
-        from gateway.opensearch.membership import read_gateways
+        from gateway.opensearch.membership import list_path, read_gateways
         from gateway.opensearch.sources import Sources
     cluster = Cluster(parse_address(url, environment.directory))
     try:
+        if (await cluster.request("GET", list_path(cluster), allowed=(404,))).status == 404:
+            return ()
         return await read_gateways(Sources(cluster, Bulks(cluster)))
     finally:
         await cluster.close()
