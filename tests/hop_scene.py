@@ -26,12 +26,14 @@ class Neighbours:
     """The gateways of one store, as one of them sees them. `addresses` are shared by all, by their ids."""
 
     is_first = False
-    may_act = True
 
     def __init__(self, own_id: str, addresses: dict[str, str]) -> None:
         self.own_id = own_id
         self.events = GatewayEvents()
         self._addresses = addresses
+
+    async def until_sure(self) -> None:
+        """They have what they hold."""
 
     def address_of(self, gateway_id: str) -> str | None:
         return self._addresses.get(gateway_id)

@@ -49,7 +49,9 @@ async def several_gateways(
             own = directory / f"gateway-{number + 1}"
             own.mkdir()
             cluster = {"advertise": f"http://127.0.0.1:{port}", "lease_seconds": lease_seconds}
-            opened = local_gateway(own, agents, port=port, store=store, cluster=cluster, **configuration)
+            sections = {"cluster": cluster, **(configuration.get("sections") or {})}
+            given = {**configuration, "port": port, "store": store, "sections": sections}
+            opened = local_gateway(own, agents, **given)
             gateways.append(await stack.enter_async_context(opened))
         client = await stack.enter_async_context(balanced(directory, [each.client for each in gateways]))
         yield SeveralGateways(gateways, client)
