@@ -27,6 +27,10 @@ AGENT: Final = "payer"
 """The agent that everybody asks."""
 
 
+class RefusedError(Exception):
+    """The request was refused for a moment: one of several gateways was not there."""
+
+
 class Sent(NamedTuple):
     """A request. `run_id`: of the run that it begins; empty: its client cannot know it. `repeats`: if it is sent again
     after the run has ended, that run's answer comes again.
@@ -158,7 +162,9 @@ async def read_answer(gateway: GatewayClient, asked: Asked, on_frame: Callable[[
 
 
 async def _frames(response: httpx.Response) -> AsyncGenerator[bytes]:
-    """The frames of an answer, without comments. What failed before its first frame has none."""
+    """The frames of an answer, without comments. What failed before its first frame has none. Raises RefusedError."""
+    if response.status_code in (409, 502, 503, 504):
+        raise RefusedError(f"{response.status_code}: {await response.aread()!r}")
     if response.status_code != 200:
         assert b'"server_restarted"' in await response.aread(), response.text
         return

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gateway.errors import ConflictError, NotFoundError, StoreError
+from gateway.errors import ConflictError, NotFoundError, StoreError, UnavailableError
 from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, JsonValue, Message
 from gateway.opensearch import run_record
@@ -126,8 +126,15 @@ class Runs:
         record = await self._threads.record((owner, thread_id))
         if record is not None and (holder := await self._threads.holder_of(record)):
             return holder
+        if record is not None and run_id and record.working == run_id and self._threads.is_left(record):
+            raise _left_behind(run_id)
         stored = await self.find_one(owner, run_id) if run_id else None
-        return None if stored is None or not stored.waits else await self._threads.holder_of(stored)
+        if stored is None or stored.run.status.ended or not stored.waits:
+            return None
+        holder = await self._threads.holder_of(stored)
+        if holder is None and stored.holder != self._threads.own_id:
+            raise _left_behind(run_id)
+        return holder
 
     # --- begin
 
@@ -178,6 +185,7 @@ class Runs:
         before = None if held is None else held.record
         if before is not None and self._threads.is_left(before):
             raise _busy_with_left(before)
+        self._threads.check_as_read(held, thread)
         items: list[Item] = []
         if fork is not None:
             before, items = await self._writes.forked(
@@ -513,6 +521,14 @@ def as_committed(stored: StoredRun, record: ThreadRecord | None) -> StoredRun | 
     if fresh is not None:
         return fresh
     return stored if stored.stands or stored.run.run_id in record.runs else None
+
+
+def _left_behind(run_id: str) -> UnavailableError:
+    return UnavailableError(
+        f"the gateway that had run {run_id!r} is gone; another one ends it in a moment",
+        code="gateway_gone",
+        retry_after_seconds=1,
+    )
 
 
 def _busy_with_left(record: ThreadRecord) -> ConflictError:

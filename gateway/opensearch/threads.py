@@ -181,6 +181,16 @@ class Threads:
         """The other gateway that holds the thread, or has the run that waits."""
         return record.holder if await self._members.is_there(record.holder) else None
 
+    def check_as_read(self, held: Held | None, thread: Thread) -> None:
+        """Raises HeldElsewhereError if a write of the thread rests on another state than the one that is stored."""
+        record = None if held is None else held.record
+        if not self._members.is_shared or thread.revision is None:
+            return
+        if record is not None and record.holder == self.own_id:
+            return  # only this gateway has written it since
+        if thread.revision != ("" if record is None else record.token):
+            raise HeldElsewhereError(thread.thread_id, None)
+
     def is_left(self, record: ThreadRecord) -> bool:
         """Whether a gateway that is gone left a run under way on the thread."""
         return bool(record.working) and record.holder != self._members.own_id
@@ -197,7 +207,7 @@ class Threads:
         if held is None or held.place is None or held.place < found.place:
             is_deleted = bool(found.source.get("deleted"))
             if record is None and not is_deleted:
-                record = thread_record.decode(found.record)
+                record = thread_record.decode(found.record, found.token)
             held = Held(record, found.place, found.token, document=found, due=due_of(found) if is_deleted else None)
             self._held.keep(key, held)
         return held
@@ -206,7 +216,7 @@ class Threads:
         """The record of a thread's document that a search found; None: the thread was deleted."""
         if found.source.get("deleted"):
             return None
-        record = thread_record.decode(found.record)
+        record = thread_record.decode(found.record, found.token)
         held = self.took((record.about.owner, record.about.thread_id), found, record)
         return None if held is None else held.record
 
@@ -340,6 +350,7 @@ class Threads:
 
     async def _commit(self, key: ThreadKey, held: Held | None, record: ThreadRecord, seconds: float) -> Held:
         token = new_token()
+        record = replace(record, token=token)
         source, parts = document_of(record, token)
         await self._sources.write_new(parts, seconds=seconds)
         place = await self._replace(key, held, source, seconds)

@@ -96,6 +96,13 @@ class Audience:
         self._stop_grace()
         self._wake_gone_waiters()
 
+    def break_off(self) -> None:
+        """The run goes on elsewhere: viewers read the rest, then their streams break off, and their clients come
+        back.
+        """
+        for viewer in self._viewers:
+            viewer.dropped = True
+
     async def gone(self, seconds: float) -> None:
         """Wait until nobody watches the run or it has ended, for at most `seconds`."""
         if not self._viewers or self._is_over:

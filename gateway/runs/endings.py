@@ -216,7 +216,7 @@ def conversation_of(
 
 def new_thread(owner: str, given: AgentInput, agent_id: str, now: float) -> Thread:
     """The thread that an input begins."""
-    return with_life_of(Thread(owner, given.thread.id, agent_id, now, now), given, now)
+    return with_life_of(Thread(owner, given.thread.id, agent_id, now, now, revision=""), given, now)
 
 
 def forked(thread: Thread, thread_id: str, messages: tuple[Message, ...], now: float) -> Thread:
@@ -237,6 +237,7 @@ def forked(thread: Thread, thread_id: str, messages: tuple[Message, ...], now: f
         version=1,
         last_version=1,
         shortened=False,
+        revision=None,
     )
 
 
