@@ -126,7 +126,7 @@ class Runs:
         record = await self._threads.record((owner, thread_id))
         if record is not None and (holder := await self._threads.holder_of(record)):
             return holder
-        if record is not None and run_id and record.working == run_id and self._threads.is_left(record):
+        if record is not None and run_id and record.working == run_id and self._threads.is_left(record, self.open):
             raise _left_behind(run_id)
         stored = await self.find_one(owner, run_id) if run_id else None
         if stored is None or stored.run.status.ended or not stored.waits:
@@ -183,7 +183,7 @@ class Runs:
         key = (thread.owner, thread.thread_id)
         held = await self._threads.own(key, as_known=True)
         before = None if held is None else held.record
-        if before is not None and self._threads.is_left(before):
+        if before is not None and self._threads.is_left(before, self.open):
             raise _busy_with_left(before)
         self._threads.check_as_read(held, thread)
         items: list[Item] = []

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -191,9 +191,14 @@ class Threads:
         if thread.revision != ("" if record is None else record.token):
             raise HeldElsewhereError(thread.thread_id, None)
 
-    def is_left(self, record: ThreadRecord) -> bool:
-        """Whether a gateway that is gone left a run under way on the thread."""
-        return bool(record.working) and record.holder != self._members.own_id
+    def is_left(self, record: ThreadRecord, under_way: Collection[tuple[str, str]]) -> bool:
+        """Whether a gateway that is gone left a run on the thread, which nobody has ended yet. `under_way` are the runs
+        of this gateway, by owner and id.
+        """
+        if not record.working:
+            return False
+        is_taken_over = self._members.is_shared and (record.about.owner, record.working) not in under_way
+        return is_taken_over or record.holder != self.own_id
 
     def took(self, key: ThreadKey, found: Found | None, record: ThreadRecord | None = None) -> Held | None:
         """Take over a thread's document that was just read. `record`: its record, if it is decoded already."""

@@ -24,7 +24,7 @@ from tests.running_gateway import DEADLINE_SECONDS, GatewayClient, GatewayProces
 from tests.several_gateways import balanced
 from tests.stored_samples import CLUSTER_KEY
 
-LEASE_SECONDS: Final = 2.0
+LEASE_SECONDS: Final = 4.0
 FAULTS: Final = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM)
 
 

@@ -195,6 +195,8 @@ async def test_what_a_killed_gateway_left_is_ended_by_another_one(tmp_path: Path
             await within(two.begin_run(run("r2", "t1"), thread(), keep=1))
         assert busy.value.code == "thread_busy"
         assert await within(two.hold_thread(OWNER, "t1", holds=True))
+        with pytest.raises(ConflictError):
+            await within(two.begin_run(run("r2", "t1"), thread(), keep=1))
         await within(two.end_run(ended(), thread(count=2), keep=1, first=4, records=records(4, 4)))
         assert await logged(two) == numbered(4)
         await within(two.begin_run(run("r2", "t1"), thread(count=2), keep=2))
