@@ -11,6 +11,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -101,7 +102,9 @@ class Hops:
         request.body = await read_body(whole)
         end_with_client(whole)  # only the routes there know whether it is a run's answer, which nobody may wait for
         try:
-            with part_of(request.scope["state"].get("span"), "hop", {"agui_gateway.address": address}) as span:
+            with part_of(
+                request.scope["state"].get("span"), "hop", {"server.address": urlsplit(address).netloc}
+            ) as span:
                 self._on_hop(await self._relayed(request, holder, address, span))
         except ModelError as error:  # as the HTTP client tells all failures
             reason = {"gateway": holder, "reason": error.provider_message or error.message}

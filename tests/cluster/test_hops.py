@@ -285,7 +285,7 @@ async def test_a_request_that_was_sent_on_is_one_trace() -> None:
         assert is_below(hop, asked)
         assert is_below(received, hop)
         assert trace_of(received) == trace_of(asked)
-        assert told(hop) == {"agui_gateway.address": addresses["b"]}
+        assert told(hop) == {"server.address": addresses["b"].removeprefix("http://")}
 
 
 # --- those who leave
