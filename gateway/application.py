@@ -80,6 +80,7 @@ _OWN_OPEN_PATHS = (*_HEALTH_PATHS, "/docs", "/docs/", "/openapi.json")
 _RETENTION_ROUND_SECONDS = 3600.0
 _EXPIRY_ROUND_SECONDS = 60.0
 _DAY_SECONDS = 86_400
+_COUNTING_SECONDS = 1.0  # metrics are needed most while the store does not answer
 _NOT_OPEN = (
     "the gateway is not open: the application that serves it has to open its lifespan,"
     " 'async with application.lifespan():'; docs/embedding.md says how"
@@ -518,8 +519,9 @@ class Application:
         return [*([_OPEN_TO_OTHERS] if server.is_open_to_others else []), *warnings]
 
     async def _metrics(self, request: Request) -> Response:
-        with suppress(StoreError):  # then they are as many as when they were last counted
-            self.metrics.gateways.set(len(await self.store.gateways.all()) or 1)
+        with suppress(StoreError, TimeoutError):  # then they are as many as when they were last counted
+            async with asyncio.timeout(_COUNTING_SECONDS):
+                self.metrics.gateways.set(len(await self.store.gateways.all()) or 1)
         content, content_type = self.metrics.render(request.headers.get("accept", ""))
         return Response(content, headers={"content-type": content_type})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,8 @@ from gateway.cluster.signatures import HopSignatures
 from gateway.metrics import HopOutcome
 from gateway.server.connection import Connection
 from gateway.store import Gateway, GatewayEvents
+from gateway.telemetry.requests import TracedRequests
+from gateway.traces import Tracer
 from tests.asgi_server import serving
 
 SECRET = b"a secret of the store, 32 bytes."
@@ -59,7 +60,7 @@ async def hopping(
     rules: AccessRules | None = None,
     clock: Clock | None = None,
     secret: bytes = SECRET,
-    protocol: type[asyncio.Protocol] = Connection,
+    tracer: Tracer | None = None,
 ) -> AsyncGenerator[HoppingGateway]:
     """A gateway whose routes are `application`; it stands among the addresses while it is there."""
     clock = clock or SystemClock()
@@ -67,8 +68,11 @@ async def hopping(
     signatures = HopSignatures(gateways, clock, secret)
     outcomes: list[HopOutcome] = []
     hops = Hops(application, gateways, signatures, clock, on_hop=outcomes.append)
+    guarded: ASGIApp = AccessMiddleware(hops, rules or AccessRules())
+    if tracer is not None:
+        guarded = TracedRequests(guarded, tracer, ())
     try:
-        async with serving(HopEntry(AccessMiddleware(hops, rules or AccessRules()), signatures), protocol) as port:
+        async with serving(HopEntry(guarded, signatures), Connection) as port:
             addresses[own_id] = f"http://127.0.0.1:{port}"
             yield HoppingGateway(port, outcomes)
             addresses.pop(own_id, None)

@@ -11,6 +11,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -24,7 +25,7 @@ from gateway.http_client.clients import HttpCall, HttpClients, StreamTimeouts
 from gateway.metrics import HopOutcome
 from gateway.protocol.requests import end_with_client, read_body
 from gateway.store import Gateways, HeldElsewhereError
-from gateway.traces import part_of
+from gateway.traces import Span, part_of
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class Hops:
             await self._app(scope, receive, send)
             return
         request = KeptRequest(scope, receive, send)
-        for _ in range(1 + _AGAIN):
+        for left in range(_AGAIN, -1, -1):
             try:
                 await self._app(request.scope, request.receive, request.send)
                 return
@@ -78,8 +79,7 @@ class Hops:
             if holder is not None:
                 await self._send_on(request, holder)
                 return
-            self._on_hop("again")
-        self._on_hop("busy")
+            self._on_hop("again" if left else "busy")
         raise ConflictError("other gateways change the thread all the time; try again in a moment", code="thread_busy")
 
     async def close(self) -> None:
@@ -99,11 +99,13 @@ class Hops:
             self._on_hop("unreachable")
             raise _unreachable("is gone")
         whole = Request(request.scope, request.receive)
-        call = await self._call(request.scope, holder, address, await read_body(whole))
+        request.body = await read_body(whole)
         end_with_client(whole)  # only the routes there know whether it is a run's answer, which nobody may wait for
         try:
-            with part_of(request.scope["state"].get("span"), "hop", {"server.address": address}) as span:
-                self._on_hop(await self._relayed(call.part_of(span), request, holder))
+            with part_of(
+                request.scope["state"].get("span"), "hop", {"server.address": urlsplit(address).netloc}
+            ) as span:
+                self._on_hop(await self._relayed(request, holder, address, span))
         except ModelError as error:  # as the HTTP client tells all failures
             reason = {"gateway": holder, "reason": error.provider_message or error.message}
             if request.has_answer:
@@ -114,7 +116,8 @@ class Hops:
             logger.warning("the gateway that has a thread did not answer", extra=reason)
             raise _unreachable("does not answer") from error
 
-    async def _call(self, scope: Scope, holder: str, address: str, body: bytes) -> HttpCall:
+    async def _call(self, request: KeptRequest, holder: str, address: str) -> HttpCall:
+        scope, body = request.scope, request.body
         digest = hashlib.sha256(body) if len(body) <= _HASHED_AT_ONCE else await asyncio.to_thread(hashlib.sha256, body)
         own = {
             "accept-encoding": "identity",  # the answer is packed here
@@ -126,13 +129,17 @@ class Hops:
         headers = {name: value for name, value in asked.items() if name not in _NOT_SENT} | own
         return HttpCall(scope["method"], address.rstrip("/") + target_of(scope), headers, body)
 
-    async def _relayed(self, call: HttpCall, request: KeptRequest, holder: str) -> HopOutcome:
+    async def _relayed(self, request: KeptRequest, holder: str, address: str, span: Span | None) -> HopOutcome:
         """Relay the answer to its end, or until the client leaves. Raises ModelError if the other gateway breaks off,
         or is gone.
         """
         tasks = [
             asyncio.create_task(work)
-            for work in (self._relay(call, request), _client_leaves(request), self._holder_leaves(holder))
+            for work in (
+                self._relay(request, holder, address, span),
+                _client_leaves(request),
+                self._holder_leaves(holder),
+            )
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -142,8 +149,9 @@ class Hops:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _relay(self, call: HttpCall, request: KeptRequest) -> HopOutcome:
-        async with self._http.stream(call, _TIMEOUTS) as answer:
+    async def _relay(self, request: KeptRequest, holder: str, address: str, span: Span | None) -> HopOutcome:
+        # no name has the call, whose body may be large: the answer may take hours
+        async with self._http.stream((await self._call(request, holder, address)).part_of(span), _TIMEOUTS) as answer:
             headers = _passed_on(answer.headers)
             await request.send({"type": "http.response.start", "status": answer.status, "headers": headers})
             left = int(answer.headers.get("content-length", -1))  # -1: unknown, the body's end says it

@@ -11,13 +11,16 @@ from starlette.types import Message, Receive, Scope, Send
 
 
 class KeptRequest:
-    """What the server gives for a request. What is read of its body is kept until `has_answer`."""
+    """What the server gives for a request. What is read of its body is kept until `has_answer`; so is `body`, which is
+    set once all of it was read to be sent on.
+    """
 
-    __slots__ = ("_before", "_kept", "_next", "_receive", "_send", "has_answer", "scope")
+    __slots__ = ("_before", "_kept", "_next", "_receive", "_send", "body", "has_answer", "scope")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope  # the first try has the very scope: the layers around read what the routes leave in it
         self.has_answer = False
+        self.body = b""
         self._before = {**scope, "state": {**scope["state"]}}
         self._receive = receive
         self._send = send
@@ -43,5 +46,5 @@ class KeptRequest:
         # Not a coroutine: a stream's chunk costs this one comparison.
         if not self.has_answer and message["type"] == "http.response.start":
             self.has_answer = True
-            self._kept, self._next = self._kept[self._next :], 0
+            self._kept, self._next, self.body = self._kept[self._next :], 0, b""
         return self._send(message)

@@ -499,11 +499,12 @@ class MlCommonsSection(Section):
 
 
 class ClusterSection(Section):
-    """How this gateway shares its store with others."""
+    """How several gateways share one store, and reach each other."""
 
     advertise: str | None = Field(default=None, max_length=2048)
-    """The URL by which the store's other gateways reach this one: 'http://10.0.0.7:8000'. They send requests for
-    threads that have a run here. Each gateway has its own. Absent or null: this gateway takes the store alone."""
+    """The URL by which the store's other gateways reach this one: 'http://10.0.0.7:8000', with the path of a mount.
+    They send requests for threads that have a run here. Each gateway has its own. Absent or null: this gateway takes
+    the store alone."""
     lease_seconds: Seconds = Field(default=10.0, ge=2, le=120)
     """How long the others wait for a gateway that is silent before they take it for dead, and end its runs. All of them
     have the same."""

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import hashlib
 import json
+import tracemalloc
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from gateway.cluster.signatures import HOPPED
 from gateway.errors import ConflictError
 from gateway.store import HeldElsewhereError
 from tests.asgi_server import RawClient
+from tests.collected_spans import CollectedSpans, is_below, told, trace_of
 from tests.hop_scene import HoppingGateway, hopping
 from tests.local_listener import listening, port_of
 from tests.movable_clock import MovableClock
@@ -271,6 +273,21 @@ async def test_a_stream_comes_piece_by_piece_and_byte_by_byte_the_same() -> None
         await until(lambda: two.entered.outcomes == ["forwarded"])
 
 
+async def test_a_request_that_was_sent_on_is_one_trace() -> None:
+    here, there, addresses = CollectedSpans(), CollectedSpans(), dict[str, str]()
+    async with (
+        hopping("b", SHOWN, addresses, tracer=there.tracer),
+        hopping("a", sent_to("b"), addresses, tracer=here.tracer) as first,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{first.port}", verify=NO_TLS, trust_env=False) as client,
+    ):
+        await client.get("/x")
+        (received,), (asked,), hop = await there.until("GET"), await here.until("GET"), here.one("hop")
+        assert is_below(hop, asked)
+        assert is_below(received, hop)
+        assert trace_of(received) == trace_of(asked)
+        assert told(hop) == {"server.address": addresses["b"].removeprefix("http://")}
+
+
 # --- those who leave
 
 
@@ -306,6 +323,19 @@ async def test_the_holder_hears_that_a_client_has_left(begins: bool) -> None:
             client.writer.transport.abort()
             await endless.has_left.wait()
         await until(lambda: two.entered.outcomes == ["left"])
+
+
+async def test_a_stream_does_not_keep_the_body_of_its_request() -> None:
+    async with pair(Endless(begins=True)) as two:
+        client = await RawClient.connect(two.entered.port)
+        tracemalloc.start()
+        try:
+            client.send("POST", "/", b"1" * 4_000_000, "Content-Type: application/json\r\n")
+            await client.read_until(b"first")
+            await until(lambda: tracemalloc.get_traced_memory()[0] < 1_000_000)
+        finally:
+            tracemalloc.stop()
+        await client.close()
 
 
 async def test_an_answer_breaks_off_where_the_holder_breaks_off() -> None:
@@ -411,8 +441,10 @@ async def test_a_request_is_done_again_after_another_gateway_changed_its_thread(
 
 async def test_a_thread_that_others_change_all_the_time_is_busy() -> None:
     application, bodies = changing(4, SHOWN)
-    answer = await answer_of(application, {})
-    assert (answer.status_code, answer.json()["code"], len(bodies)) == (409, "thread_busy", 4)
+    async with hopping("a", application, {}) as first, httpx.AsyncClient(verify=NO_TLS, trust_env=False) as client:
+        answer = await client.post(f"http://127.0.0.1:{first.port}/", json={})
+        assert (answer.status_code, answer.json()["code"], len(bodies)) == (409, "thread_busy", 4)
+        assert first.outcomes == ["again"] * 3 + ["busy"]
 
 
 async def test_a_request_that_is_done_again_may_be_sent_on_then() -> None:
