@@ -27,7 +27,7 @@ from gateway.messages import (
     ToolResult,
     new_message_id,
 )
-from gateway.protocol.fields import shown_word
+from gateway.protocol.fields import is_id, shown_word
 from gateway.wire.strict_json import begins_with
 
 
@@ -75,7 +75,6 @@ _Reader: TypeAlias = Callable[[AgentApiFields], InputMessage | None]
 _ROLES: Final[Mapping[str, Role]] = MappingProxyType(
     {"user": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
 )
-_LONGEST_ID: Final = 256
 
 
 def read_input(body: AgentApiFields, known: ReadInput | None = None) -> ReadInput:
@@ -169,11 +168,6 @@ def _read(message: AgentApiFields) -> InputMessage | None:
         return read(message)
     message.wrong("type", f"{message.called('type')} is {shown_word(kind)}; it must be one of {', '.join(_TYPES)}")
     return None
-
-
-def is_id(text: str) -> bool:
-    """Whether a text may be the id of a response, of a session or of a message."""
-    return 0 < len(text) <= _LONGEST_ID and text.isprintable()
 
 
 # --- the types -------------------------------------------------------------------------------------------------------
