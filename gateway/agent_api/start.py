@@ -33,7 +33,7 @@ from gateway.agent_api.output import ORIGIN, ResponseForm, form_of
 from gateway.agent_api.recognition import recognise
 from gateway.agent_api.request import ProcessRequest, read_request
 from gateway.agent_api.settings import AgentApiSettings
-from gateway.errors import ConflictError, GatewayError, NotFoundError
+from gateway.errors import ConflictError, GatewayError
 from gateway.events import Interrupt, approval_id
 from gateway.history.recognition import common_beginning
 from gateway.messages import (
@@ -189,9 +189,7 @@ class _Session:
 async def _session_of(environment: ProtocolEnvironment, caller: Caller, thread_id: str | None) -> _Session:
     if thread_id is None:
         return _Session(new_thread_id(), begins=True)
-    try:
-        head = await environment.thread_head(caller, thread_id)
-    except NotFoundError:
+    if (head := await environment.thread_head(caller, thread_id)) is None:
         return _Session(thread_id, begins=True)
     return _Session(thread_id, head.messages, head.interrupts)
 
