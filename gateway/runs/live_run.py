@@ -336,7 +336,7 @@ class LiveRun:
         """Hand the gathered events to the store; returns how many they were."""
         try:
             self._number_waiting()
-            events, self._gathered = joined(self._gathered), []
+            events, self._gathered = self._gathered, []
             self._window.discard(self)
             if not events or self.failure is not None:
                 return 0
