@@ -163,7 +163,7 @@ class Runner:
         """The messages and the state of the input's thread, including those that the running run has added so far."""
         head = self._lines.head(owner, given.thread.id)
         if head is not None and head.thread is not None:
-            return (*head.thread.messages, *head.fold.transcript.messages), head.fold.state
+            return (*head.thread.messages, *head.fold.messages), head.fold.state
         thread = await self.store.load_thread(owner, given.thread.id)
         if thread is None and given.thread.begins_from is not None:
             thread = (await begun_from(self.store, owner, given, given.thread.begins_from, self.clock.now())).thread

@@ -177,7 +177,7 @@ async def test_a_run_under_way_has_said_what_came_so_far() -> None:
     async with runner_scene(agent_of("a", HANGS)) as scene:
         viewer = await scene.start("a", question(run_id="r1"))
         await read_until(viewer, TextDelta)
-        await until(lambda: scene.runner._runs[OWNER, "r1"].fold.transcript.messages[-1:] != ())
+        await until(lambda: scene.runner._runs[OWNER, "r1"].fold.messages[-1:] != ())
         found = await of(scene, "r1")
         assert (said(found.given), found.produced[-1].role) == (["hi"], "assistant")
 
