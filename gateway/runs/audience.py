@@ -69,7 +69,7 @@ class Audience:
 
     def feed(self, first: int, events: Events) -> None:
         """Show events that the store has, numbered from `first`."""
-        for viewer in list(self._viewers):
+        for viewer in self._viewers:
             viewer.feed(first, events)
             if viewer.dropped:
                 self.slow_viewers.add(viewer)

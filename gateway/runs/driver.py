@@ -401,7 +401,7 @@ class RunDriver:
             terminal = replace(terminal, usage=usage)
         events = live.follow([terminal])
         now = self.clock.now()
-        produced = live.fold.transcript.messages
+        produced = live.fold.messages
         count_failed_tools(self.metrics, produced, live.agent.definition)
         thread = ended_thread(
             live.thread, produced, terminal, now, live.fold.state, live.conversation,

@@ -352,7 +352,7 @@ async def end_left_behind(
     keep = len(thread.messages)
     if waited:
         thread = with_waited(thread, record, waited)
-    produced = marked(fold.transcript.messages, (), mark)
+    produced = marked(fold.messages, (), mark)
     at = ended_at if last else now  # a run that has not begun has messages of its input alone
     thread = ended_thread(thread, produced, terminal, at, fold.state, withdrawn=withdrawn_by(record))
     await store.end_run(
@@ -361,7 +361,7 @@ async def end_left_behind(
         keep=keep,
         first=last + 1,
         records=encode_events(closing, ended_at),
-        erase=fold.transcript.retracted,
+        erase=fold.retracted,
     )
 
 
