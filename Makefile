@@ -89,10 +89,11 @@ checks-beside:
 test-web-demo: .venv/dev-stamp $(WEB_DEMO)
 	@$(USE_NODE); cd web-demo && npm test
 
-# a cluster whose requests are lost at every place, that is killed, and walks of many writes over one: half an hour
+# a cluster whose requests are lost at every place, that is killed, and walks of many writes over one; a gateway that is
+# killed thirty times under load: half an hour
 faults: .venv/dev-stamp
 	@$(BIN)/python -m tests.opensearch.node
-	$(PYTEST) -m faults tests/opensearch $(PYTEST_ARGS)
+	$(PYTEST) -m faults tests/opensearch tests/faults $(PYTEST_ARGS)
 
 # CopilotKit, assistant-ui and Microsoft's client; openai-agents, LangChain, litellm, the Vercel AI SDK, Codex and OpenAI's
 # client for JavaScript; A2A's client of 0.3: as people install them (1.7 GB), before a real gateway

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
 
@@ -31,6 +31,9 @@ from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.agents.stored import StoredAgents
 from gateway.clock import Clock, SystemClock
+from gateway.cluster.entry import HopEntry
+from gateway.cluster.hops import Hops
+from gateway.cluster.signatures import HopSignatures
 from gateway.configuration.agent_body import CallerRules, parts_for_callers, read_agent
 from gateway.configuration.definitions import PartEnvironments
 from gateway.configuration.known_parts import KnownParts, known_parts, scheme
@@ -77,6 +80,7 @@ _OWN_OPEN_PATHS = (*_HEALTH_PATHS, "/docs", "/docs/", "/openapi.json")
 _RETENTION_ROUND_SECONDS = 3600.0
 _EXPIRY_ROUND_SECONDS = 60.0
 _DAY_SECONDS = 86_400
+_COUNTING_SECONDS = 1.0  # metrics are needed most while the store does not answer
 _NOT_OPEN = (
     "the gateway is not open: the application that serves it has to open its lifespan,"
     " 'async with application.lifespan():'; docs/embedding.md says how"
@@ -142,6 +146,8 @@ class Application:
             allowed_private_hosts=frozenset(settings.server.allowed_private_hosts),
             environment_proxies=settings.server.environment_proxies,
         )
+        self._signatures = HopSignatures(self.store.gateways, self.clock)
+        self._hops = self._hops_to_others()
         served = self._serve_protocols()
         # AG-UI's routes are tried first. The gateway's own stay last: they take every path.
         served.sort(key=lambda each: each[0].name != "ag_ui")
@@ -190,7 +196,7 @@ class Application:
         return [(protocol, protocol.routes(environment)) for protocol in served]
 
     def _guarded(self, served: Sequence[tuple[WireProtocol, Sequence[BaseRoute]]]) -> ASGIApp:
-        """The routes inside the access middleware."""
+        """The routes inside the access middleware, and inside the hops to other gateways if there may be some."""
         server = self.settings.server
         rules = AccessRules(
             keys=[(key.name, key.key) for key in server.api_keys],
@@ -208,13 +214,15 @@ class Application:
             max_unread_bytes=server.max_unread_bytes,
         )
         guarded: ASGIApp = AccessMiddleware(
-            self._route,
+            self._hops or self._route,
             rules,
             visitors=self.visitors,
             on_refused=self.metrics.refused,
             error_form=ErrorForms(served).of,
         )
-        return guarded if self._tracer is None else TracedRequests(guarded, self._tracer, rules.quiet_paths)
+        if self._tracer is not None:
+            guarded = TracedRequests(guarded, self._tracer, rules.quiet_paths)
+        return guarded if self._hops is None else HopEntry(guarded, self._signatures)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call Starlette's routes, without Starlette's own middleware. The access middleware turns their exceptions
@@ -268,6 +276,9 @@ class Application:
             stack.push_async_callback(self.store.close)
             stack.callback(self._stop_serving)
             await self._load_visitor_secret()
+            if self._hops is not None:
+                stack.push_async_callback(self._hops.close)
+                self._signatures.secret = await self.store.keep_secret("hops", os.urandom(32))
             for open_protocol in self._opens:
                 await open_protocol()
             stack.push_async_callback(self._http.close)
@@ -315,6 +326,12 @@ class Application:
             return None
         return Visitors(server.publishable_keys, self.clock, token_days=server.visitor_token_days)
 
+    def _hops_to_others(self) -> Hops | None:
+        if self.settings.cluster.advertise is None:
+            return None
+        gateways, signatures = self.store.gateways, self._signatures
+        return Hops(self._route, gateways, signatures, self.clock, on_hop=self.metrics.hopped)
+
     async def _load_visitor_secret(self) -> None:
         """Load the stored signing secret, so that tokens of earlier processes stay valid."""
         if self.visitors is None:
@@ -334,6 +351,8 @@ class Application:
             master_keys=settings.server.master_keys,
             on_secrets=self.redaction.learn_from_callers,
             thread_documents=next(filter(None, (each.thread_documents for each in protocols)), None),
+            address=settings.cluster.advertise,
+            lease_seconds=settings.cluster.lease_seconds,
         )
         return store_type.open(settings.store, environment)
 
@@ -510,6 +529,9 @@ class Application:
         return [*([_OPEN_TO_OTHERS] if server.is_open_to_others else []), *warnings]
 
     async def _metrics(self, request: Request) -> Response:
+        with suppress(StoreError, TimeoutError):  # then they are as many as when they were last counted
+            async with asyncio.timeout(_COUNTING_SECONDS):
+                self.metrics.gateways.set(len(await self.store.gateways.all()) or 1)
         content, content_type = self.metrics.render(request.headers.get("accept", ""))
         return Response(content, headers={"content-type": content_type})
 

@@ -1,7 +1,8 @@
-"""The command line: `agui-gateway serve | reload | vacuum | export OUT | import IN | doctor | config ... | agents ...`.
+"""The command line: `agui-gateway serve | reload | vacuum | export OUT | import IN | doctor | cluster | config ... |
+agents ...`.
 
-Below: settings; server.process, which only `serve` imports; server.doctor; server.agents_client. Results go to
-standard output, messages to standard error.
+Below: settings; server.process, which only `serve` imports; server.doctor; server.cluster_table; server.agents_client.
+Results go to standard output, messages to standard error.
 
 Exit codes: 0 success; 1 the configuration or an agent has a problem, serving failed, or the gateway refused; 2 the
 command line is wrong.
@@ -125,6 +126,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_store(doctor)
     doctor.add_argument("--json", action="store_true", help="as JSON")
     doctor.set_defaults(command=_doctor)
+
+    cluster = commands.add_parser("cluster", help="list the gateways that share the store")
+    _add_config(cluster)
+    _add_store(cluster)
+    cluster.add_argument("--json", action="store_true", help="as JSON")
+    cluster.set_defaults(command=_cluster)
 
     config = commands.add_parser("config", help="check a configuration file, or print its schema or an example")
     actions = config.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -343,6 +350,14 @@ def _doctor(arguments: argparse.Namespace) -> int:
     found = asyncio.run(told())
     print(json.dumps([member(finding) for finding in found], indent=2) if arguments.json else verdict(found))
     return 1 if any(finding.level is Level.PROBLEM for finding in found) else 0
+
+
+def _cluster(arguments: argparse.Namespace) -> int:
+    from gateway.server.cluster_table import lines, listed, member
+
+    gateways = asyncio.run(listed(*_checked(arguments)))
+    print(json.dumps([*map(member, gateways)], indent=2) if arguments.json else "\n".join(lines(gateways)))
+    return 0
 
 
 def _told(counts: Counter[str]) -> str:

@@ -229,10 +229,14 @@ class StoreFullError(StoreError):
 
 
 class UnavailableError(GatewayError):
-    """The gateway is starting, draining or over its limits."""
+    """The gateway is starting, draining or over its limits. `retry_after_seconds`: as of other 503s, if it is None."""
 
     status = 503
     default_code = "unavailable"
+
+    def __init__(self, message: str, *, code: str | None = None, retry_after_seconds: int | None = None) -> None:
+        super().__init__(message, code=code)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class ConfigurationError(GatewayError):

@@ -10,7 +10,7 @@ each piece of a `Deltas` has one of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal, Self, TypeAlias, TypeVar
@@ -529,10 +529,10 @@ def count_of(events: Iterable[Event]) -> int:
     return count
 
 
-def joined(events: Sequence[Event]) -> Events:
-    """The events, with consecutive pieces of one text, reasoning or call in one event."""
+def joined(events: Events) -> Events:
+    """The events, with consecutive pieces of one text, reasoning or call in one event. One alone: the same list."""
     if len(events) == 1:
-        return [*events]
+        return events
     found: Events = []
     begun: TextDelta | ReasoningDelta | ToolCallDelta | None = None  # the last event of `found`, and all of its pieces
     texts: list[str] = []

@@ -22,6 +22,10 @@ _RUN_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800
 
 ResumeResult = Literal["attached", "replayed", "ended"]
 DropReason = Literal["slow"]
+HopOutcome = Literal["forwarded", "left", "broken", "unreachable", "refused", "again", "busy"]
+"""What became of a request that met a thread of another gateway: its answer was passed on, its client left, the other
+gateway broke off or gave no answer; it had come by a hop itself; it was done again here, or too often.
+"""
 
 
 class Metrics:
@@ -67,6 +71,8 @@ class Metrics:
         self._refusals = self._counter(
             "refusals_total", "Requests refused by the access middleware or by a limit.", "code", "key"
         )
+        self.gateways = self._gauge("gateways", "Gateways that use the store.")
+        self._hops = self._counter("hops_total", "Requests that met a thread of another gateway.", "outcome")
         self._store_errors = self._counter("store_errors_total", "Ends of runs that were not stored at once.", "code")
 
     def run_ended(self, agent: str, outcome: str, code: str = "", seconds: float | None = None) -> None:
@@ -119,6 +125,9 @@ class Metrics:
     def refused(self, code: str, key: str) -> None:
         """Count a refused request by its problem's code. `key` is the configured key's name, empty for none."""
         self._refusals.labels(code, key).inc()
+
+    def hopped(self, outcome: HopOutcome) -> None:
+        self._hops.labels(outcome).inc()
 
     def store_failed(self, code: str) -> None:
         self._store_errors.labels(code).inc()

@@ -65,7 +65,9 @@ def problem_of(error: GatewayError) -> Problem:
     if isinstance(error, TooManyRequestsError):
         if error.retry_after_seconds is not None:
             headers["retry-after"] = str(max(1, error.retry_after_seconds))
-    elif isinstance(error, (StoreError, UnavailableError)):
+    elif isinstance(error, UnavailableError):
+        headers["retry-after"] = str(error.retry_after_seconds or _TRY_AGAIN_SECONDS)
+    elif isinstance(error, StoreError):
         headers["retry-after"] = str(_TRY_AGAIN_SECONDS)
     if error.status == 401:
         headers["www-authenticate"] = 'Bearer realm="agui-gateway"'

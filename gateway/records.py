@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from types import UnionType
@@ -66,12 +66,12 @@ class EventRecords:
 NO_EVENTS = EventRecords(0, b"")
 
 
-def encode_events(events: Sequence[Event], at: float | None = None) -> EventRecords:
+def encode_events(events: list[Event], at: float | None = None) -> EventRecords:
     """The events as lines, in order, with pieces of one text in one line; `at` as in EventRecords."""
     count, lines = 0, []
     for event in joined(events):
         count += len(event.texts) if isinstance(event, Deltas) else 1
-        lines.append(encode_record(event))
+        lines.append(dump_json(_to_json(event)))
     # orjson's output keeps a buffer of 4 KB however short it is, and those of many runs wait at once: joining makes a
     # copy without that buffer.
     return EventRecords(count, b"".join((b"\n".join(lines), b"")), at)

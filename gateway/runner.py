@@ -21,7 +21,6 @@ from gateway.agent import (
     InterruptAnswer,
     SentMessages,
 )
-from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.events import Completed, Event, Interrupt, OpenInterrupt, RunFinished, RunStarted
@@ -69,6 +68,7 @@ class Runner:
 
     def __init__(self, driver: RunDriver) -> None:
         self.driver = driver
+        self.agents = driver.agents
         self.store = driver.store
         self.clock = driver.clock
         self.removal = driver.removal
@@ -78,10 +78,6 @@ class Runner:
         self._ids = RunIds(driver.store, driver.runs)
         self._lines = driver.lines
         self._metrics = driver.metrics
-
-    @property
-    def agents(self) -> AgentDirectory:
-        return self.driver.agents
 
     # --- runs
 
@@ -178,7 +174,7 @@ class Runner:
         """The messages and the state of the input's thread, including those that the running run has added so far."""
         head = self._lines.head(owner, given.thread.id)
         if head is not None and head.thread is not None:
-            return (*head.thread.messages, *head.fold.transcript.messages), head.fold.state
+            return (*head.thread.messages, *head.fold.messages), head.fold.state
         thread = await self.store.load_thread(owner, given.thread.id)
         if thread is None and given.thread.begins_from is not None:
             thread = (await begun_from(self.store, owner, given, given.thread.begins_from, self.clock.now())).thread
@@ -241,11 +237,10 @@ class Runner:
         record = await self.run(owner, run_id)
         return await run_messages(self.store, record, self._ids.live(record))
 
-    async def thread_head(self, owner: str, thread_id: str) -> ThreadHead:
-        """The messages and the last run of a thread's current version. Raises NotFoundError for an unknown thread."""
-        if (thread := await self.store.load_thread(owner, thread_id)) is None:
-            raise no_thread(thread_id)
-        return self._head(thread)
+    async def thread_head(self, owner: str, thread_id: str) -> ThreadHead | None:
+        """The messages and the last run of a thread's current version; None: there is no such thread."""
+        thread = await self.store.load_thread(owner, thread_id)
+        return None if thread is None else self._head(thread)
 
     async def run_and_head(self, owner: str, run_id: str) -> tuple[RunRecord, ThreadHead | None]:
         """A run's record and its thread, in one read; None: the run has not begun it yet. Raises NotFoundError."""

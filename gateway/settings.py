@@ -3,11 +3,11 @@
 Flags win over the environment, the environment over the file, the file over the defaults. Below: configuration (the
 file, its sections, its checks, the known parts). Above: the composition root.
 
-The environment sets single fields of `server`, and `store` and `search`: `AGUI_GATEWAY__SERVER__PORT=9000`,
-`AGUI_GATEWAY__STORE=sqlite:////data/gateway.db`; lists are separated by commas. `AGUI_GATEWAY_CONFIG` names the file if
-no flag does; without either it is `gateway.yaml` in the current directory if there is one. Without any file, or with
-`--demo`, the gateway serves the demonstration in `example.yaml` of this package, with its data in the current
-directory. A file without agents makes a gateway without agents.
+The environment sets single fields of `server` and `cluster`, and `store` and `search`:
+`AGUI_GATEWAY__SERVER__PORT=9000`, `AGUI_GATEWAY__STORE=sqlite:////data/gateway.db`; lists are separated by commas.
+`AGUI_GATEWAY_CONFIG` names the file if no flag does; without either it is `gateway.yaml` in the current directory if
+there is one. Without any file, or with `--demo`, the gateway serves the demonstration in `example.yaml` of this
+package, with its data in the current directory. A file without agents makes a gateway without agents.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ from gateway.configuration.protocol_sections import (
 from gateway.configuration.reading import read_sections
 from gateway.configuration.schema import json_schema
 from gateway.configuration.sections import (
+    ClusterSection,
     ConfigurationSection,
     LogFormat,
     LogLevel,
@@ -161,6 +162,14 @@ class CallersSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """The section `cluster`; configuration.ClusterSection explains its fields."""
+
+    advertise: str | None = None
+    lease_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything the operator decided.
 
@@ -174,6 +183,7 @@ class Settings:
     store: str
     store_directory: Path
     search: str | None
+    cluster: ClusterSettings
     agents: tuple[AgentDefinition, ...]
     callers: CallersSettings
     protocols: NamedSettings
@@ -246,7 +256,7 @@ def needing_restart(running: Settings, loaded: Settings) -> list[str]:
         for each in fields(ServerSettings)
         if each.name != "default_agent" and getattr(running.server, each.name) != getattr(loaded.server, each.name)
     ]
-    others = ("store", "search", "callers", "protocols", "ml_commons")
+    others = ("store", "search", "cluster", "callers", "protocols", "ml_commons")
     return server + [name for name in others if getattr(running, name) != getattr(loaded, name)]
 
 
@@ -352,6 +362,7 @@ _ENVIRONMENT_PATHS: tuple[tuple[str, ...], ...] = (
     *(("server", name) for name in ServerSection.model_fields if name not in _KEY_LISTS),
     ("store",),
     ("search",),
+    *(("cluster", name) for name in ClusterSection.model_fields),
 )
 
 
@@ -379,6 +390,7 @@ def _settings(
         store=section.store,
         store_directory=directory if store_in_file else here,
         search=section.search,
+        cluster=ClusterSettings(**section.cluster.model_dump()),
         agents=tuple(agent_definition(agent, parts) for agent in section.agents or ()),
         callers=_callers_settings(section, parts),
         protocols=protocols,

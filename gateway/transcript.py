@@ -8,7 +8,7 @@ non-streaming answer uses this fold too, so the two always agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
@@ -50,7 +50,6 @@ from gateway.messages import (
 from gateway.usage import OF_USAGE, UsageLedger
 
 _OF_STATE = frozenset({StateReplaced, StateChanged})
-_NO_KINDS: frozenset[type[Event]] = frozenset()
 
 
 class OpenText(NamedTuple):
@@ -163,8 +162,7 @@ class Transcript:
                 text = "".join(event.texts)
                 added += len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
             else:
-                if (rule := _RULES.get(type(event))) is not None:
-                    rule(self, event)
+                self._add(event)
                 rare.append(event)
         self.added_bytes = added
         return rare
@@ -212,6 +210,10 @@ class Transcript:
         return OpenItems(tuple(self._steps), tuple(texts), tuple(reasoning), tuple(calls))
 
     # --- the events that add to the messages, see _RULES
+
+    def _add(self, event: Event) -> None:
+        if (rule := _RULES.get(type(event))) is not None:
+            rule(self, event)
 
     def _begin_turn(self, event: ModelCallStarted) -> None:
         self._open_turn = event.turn_id
@@ -291,33 +293,24 @@ _RULES: Final[Mapping[type[Event], Callable[[Transcript, Any], None]]] = {
 }
 
 
-class RunFold:
-    """Follows one run. `state` is ABSENT until there is one. `kinds`: the types of the events that the last `follow`
-    returned. `has_custom`: the run has Custom events.
+class RunFold(Transcript):
+    """Follows one run: its transcript, its usage, and its state, which is ABSENT until there is one. `has_custom`: the
+    run has Custom events.
     """
-
-    __slots__ = ("has_custom", "kinds", "state", "transcript", "usage")
 
     def __init__(self, call_turns: Mapping[str, str] | None = None, state: JsonValue | Absent = ABSENT) -> None:
         """`call_turns` as in Transcript; `state` is the state before the run."""
-        self.transcript = Transcript(call_turns)
+        super().__init__(call_turns)
         self.usage = UsageLedger()
         self.state = state
-        self.kinds: Set[type[Event]] = _NO_KINDS
         self.has_custom = False
 
-    def follow(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Follow the next events. Returns those that are not deltas, which callers may want to check."""
-        rare = self.transcript.follow(events)
-        if not rare:
-            self.kinds = _NO_KINDS
-            return rare
-        kinds = self.kinds = set(map(type, rare))
-        self.has_custom = self.has_custom or Custom in kinds
-        if not kinds.isdisjoint(OF_USAGE):
-            self.usage.follow(rare)
-        if not kinds.isdisjoint(_OF_STATE):
-            for event in rare:
-                if type(event) in _OF_STATE:
-                    self.state = cast(StateReplaced, event).state
-        return rare
+    def _add(self, event: Event) -> None:
+        super()._add(event)
+        kind = type(event)
+        if kind in OF_USAGE:
+            self.usage.follow((event,))
+        elif kind in _OF_STATE:
+            self.state = cast(StateReplaced, event).state
+        elif kind is Custom:
+            self.has_custom = True

@@ -20,7 +20,6 @@ from typing import Any
 from gateway.clock import SystemClock
 from gateway.history.model_view import model_view
 from gateway.store import NumberedEvent, Store, StoreEnvironment
-from gateway.stores.sqlite import STORE
 from gateway.tool import ToolContext
 from tests.ag_ui_verifier import SentEvent, read_stream, verify_server
 from tests.invariants import check_history, check_log, check_nothing_leaks, check_thread
@@ -28,6 +27,7 @@ from tests.observed_runs import OWNER, check_run
 from tests.openai_chat_server import ChatServer
 from tests.pieces import rows_of_pieces
 from tests.running_gateway import DEADLINE_SECONDS, LocalGateway, agent, run_body, scripted
+from tests.stored_samples import CLUSTER_KEY, STORE_TYPES
 from tests.waiting import until
 
 SECRET = "sk-fault-test-secret-0123"
@@ -182,7 +182,8 @@ async def check_free(gateway: LocalGateway, agent_id: str, thread_id: str, run_i
 @asynccontextmanager
 async def store_at(directory: Path, url: str = "sqlite:///gateway.db") -> AsyncGenerator[Store]:
     """The store of a gateway that is no more."""
-    store = STORE.open(url, StoreEnvironment(SystemClock(), directory))
+    kind = STORE_TYPES[url.partition(":")[0]]
+    store = kind.open(url, StoreEnvironment(SystemClock(), directory, (CLUSTER_KEY,)))
     await store.open()
     try:
         yield store

@@ -265,17 +265,20 @@ async def local_gateway(
     page: WebPage | None = None,
     tracer: Tracer | None = None,
     connection: type[Connection] = Connection,
+    port: int = 0,
     **configuration: Any,
 ) -> AsyncGenerator[LocalGateway]:
-    """A gateway in this event loop. Its clock is the machine's, its parts are all there are and its page is the built
-    one, unless given. When it ends it cancels the runs under way, unless the configuration has `drain_seconds`."""
+    """A gateway in this event loop. Its clock is the machine's, its parts are all there are, its page is the built one
+    and its port is a free one, unless given. When it ends it cancels the runs under way, unless the configuration has
+    `drain_seconds`."""
     section = {"drain_seconds": 0, **(configuration.pop("server", None) or {})}
     path = write_configuration(directory, agents, server=section, **configuration)
     parts = parts or _all_parts()
     settings = load_settings(Flags(config=path), environ=dict(os.environ), parts=parts)
     application = Application(settings, clock=clock, parts=parts, page=page or _built_page(), tracer=tracer)
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # as gateway.server.process says
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     config = uvicorn.Config(
         application.asgi, http=connection, lifespan="off", log_config=None, access_log=False, ws="none",
         proxy_headers=bool(settings.server.trusted_proxies),

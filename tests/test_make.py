@@ -439,7 +439,8 @@ def test_every_test_is_run_by_make_test_all_or_by_another_target(
     left = written - elsewhere - {item.path for item in request.session.items}
 
     assert whole == "-m 'not faults' -p no:xdist", "make test-all leaves nothing else out"
-    assert pytest_line("faults", "PYTEST_ARGS=-p no:xdist", path=path) == "-m faults tests/opensearch -p no:xdist"
+    faults = pytest_line("faults", "PYTEST_ARGS=-p no:xdist", path=path)
+    assert faults == "-m faults tests/opensearch tests/faults -p no:xdist"
     assert all(file.parent == ROOT / "tests/opensearch" for file in left)
     assert all("pytestmark = [pytest.mark.faults" in file.read_text("utf-8") for file in left)
 

@@ -50,7 +50,7 @@ def followed(*batches: Events) -> RunFold:
 
 def test_one_fold_knows_the_messages_the_usage_and_the_state() -> None:
     fold = followed(RUN)
-    assert [(message.id, message.text, message.turn_id) for message in fold.transcript.messages] == [
+    assert [(message.id, message.text, message.turn_id) for message in fold.messages] == [
         ("m", "so far", "turn"),
         ("r", "", "earlier"),
     ]
@@ -60,7 +60,7 @@ def test_one_fold_knows_the_messages_the_usage_and_the_state() -> None:
 
 def test_before_any_event_there_is_what_the_run_found() -> None:
     assert (RunFold().state, followed().state) == (ABSENT, {"n": 0})
-    assert (followed().transcript.messages, followed().usage.total) == ((), ())
+    assert (followed().messages, followed().usage.total) == ((), ())
 
 
 def test_deltas_are_taken_in_and_all_else_is_given_back() -> None:
@@ -74,8 +74,8 @@ def test_it_does_not_matter_how_the_events_are_cut(cuts: set[int]) -> None:
     places = [0, *sorted(cuts), len(RUN)]
     fold = followed(*(RUN[first:end] for first, end in itertools.pairwise(places)))
     whole = followed(RUN)
-    assert (fold.transcript.messages, fold.usage.total, fold.state) == (
-        whole.transcript.messages,
+    assert (fold.messages, fold.usage.total, fold.state) == (
+        whole.messages,
         whole.usage.total,
         whole.state,
     )

@@ -21,6 +21,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -53,6 +54,17 @@ from gateway.problems import ErrorForm, Problem, http_problem, internal_problem,
 from gateway.wire.mounts import below_mount
 
 logger = logging.getLogger(__name__)
+
+ADDED_HEADERS: Final = frozenset(
+    {
+        "access-control-allow-origin",
+        "access-control-expose-headers",
+        "vary",
+        "x-content-type-options",
+        "x-request-id",
+    }
+)
+"""The headers that the middleware adds to answers."""
 
 _METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _HEADERS = ("accept", "authorization", "cache-control", "content-type", "last-event-id", "x-request-id")

@@ -105,11 +105,6 @@ class Meter:
         """How many subjects are remembered."""
         return len(self._counts)
 
-    @property
-    def bounded(self) -> bool:
-        """Whether there is a limit for all subjects together."""
-        return self._most_at_once is not None
-
     def begin(self, quotas: Sequence[Quota]) -> Release:
         """Count one more for each quota's subject; call the result once it is over.
 

@@ -14,7 +14,6 @@ request.py         the body
 input_messages.py  the messages of its input
 content.py         their contents
 tools.py           the client's tools
-generation.py      generation options
 recognition.py     finds the messages of the input that the session has already
 mcp_servers.py     the agent's MCP servers, which a session's first response lists
 start.py           begins the run*

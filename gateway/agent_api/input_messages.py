@@ -27,7 +27,7 @@ from gateway.messages import (
     ToolResult,
     new_message_id,
 )
-from gateway.protocol.fields import shown_word
+from gateway.protocol.fields import is_id, shown_word
 from gateway.wire.strict_json import begins_with
 
 
@@ -75,7 +75,6 @@ _Reader: TypeAlias = Callable[[AgentApiFields], InputMessage | None]
 _ROLES: Final[Mapping[str, Role]] = MappingProxyType(
     {"user": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
 )
-_LONGEST_ID: Final = 256
 
 
 def read_input(body: AgentApiFields, known: ReadInput | None = None) -> ReadInput:
@@ -87,14 +86,15 @@ def read_input(body: AgentApiFields, known: ReadInput | None = None) -> ReadInpu
     given, counted = body.items("input"), body.counted
     before = known if known is not None and begins_with(given, known.items) else _NOTHING
     body.count(before.counted)
-    at, start = body.pointer("input"), len(before.items)
+    start = len(before.items)
     found = (
-        _usual(item, f"{at}/{place}") or _unusual(body, place, item) for place, item in enumerate(given[start:], start)
+        _usual(item, f"/input/{place}") or _unusual(body, place, item)
+        for place, item in enumerate(given[start:], start)
     )
     calls, ids = set(before.calls), set(before.ids)
     new = tuple(_own_ids(_calls_once(found, calls), ids))
     said = [message for each in new for message in _messages_of(each)]
-    outputs = [result.call_id for message in said if (result := message.tool_result) is not None]
+    outputs = [block.call_id for message in said for block in message.content if isinstance(block, ToolResult)]
     return ReadInput(
         given,
         (*before.read, *new),
@@ -113,7 +113,7 @@ def _calls_once(read: Iterable[InputMessage | None], seen: set[str]) -> Iterator
     for message in read:
         if message is None:
             continue
-        calls = {call.call_id for said in _messages_of(message) for call in said.tool_calls}
+        calls = {block.call_id for said in _messages_of(message) for block in said.content if type(block) is ToolCall}
         if not calls or not calls <= seen:
             yield message
         seen |= calls
@@ -169,11 +169,6 @@ def _read(message: AgentApiFields) -> InputMessage | None:
         return read(message)
     message.wrong("type", f"{message.called('type')} is {shown_word(kind)}; it must be one of {', '.join(_TYPES)}")
     return None
-
-
-def is_id(text: str) -> bool:
-    """Whether a text may be the id of a response, of a session or of a message."""
-    return 0 < len(text) <= _LONGEST_ID and text.isprintable()
 
 
 # --- the types -------------------------------------------------------------------------------------------------------

@@ -11,8 +11,7 @@ from typing import Final
 
 from gateway.agent_api.errors import wrong
 from gateway.agent_api.fields import AgentApiFields
-from gateway.agent_api.generation import read_generation
-from gateway.agent_api.input_messages import ReadInput, is_id, read_input
+from gateway.agent_api.input_messages import ReadInput, read_input
 from gateway.agent_api.tools import read_tools
 from gateway.messages import JsonValue, ToolSpec
 from gateway.options.generation import GenerationOptions
@@ -46,14 +45,14 @@ def read_request(body: JsonValue, known: ReadInput | None = None) -> ProcessRequ
     if not isinstance(body, dict):
         raise wrong(no_object(body), "")
     fields = AgentApiFields(body)
-    names = [_id(fields, name) for name in ("response_id", "id")]
+    run_id, other_id = fields.identifier("response_id"), fields.identifier("id")
     stream = fields.boolean("stream")
     request = ProcessRequest(
         read_input(fields, known),
         read_tools(fields),
-        read_generation(fields),
-        names[0] or names[1],
-        _id(fields, "session_id"),
+        _generation(fields),
+        run_id or other_id,
+        fields.identifier("session_id"),
         fields.text("model") or "",
         fields.number("n", least=1, most=_MOST_ANSWERS) or 1,
         stream=stream is not False,
@@ -65,9 +64,14 @@ def read_request(body: JsonValue, known: ReadInput | None = None) -> ProcessRequ
     return request
 
 
-def _id(fields: AgentApiFields, name: str) -> str | None:
-    value = fields.text(name)
-    if not value or is_id(value):
-        return value or None
-    fields.wrong(name, f"{name} must be an id of 1 to 256 printable characters")
-    return None
+def _generation(fields: AgentApiFields) -> GenerationOptions:
+    """How the model is to answer."""
+    return GenerationOptions(
+        temperature=fields.real("temperature", 0, 2),
+        top_p=fields.real("top_p", 0, 1),
+        max_tokens=fields.number("max_tokens", least=1),
+        stop=fields.string_or_strings("stop"),
+        seed=fields.long("seed"),
+        presence_penalty=fields.real("presence_penalty", -2, 2),
+        frequency_penalty=fields.real("frequency_penalty", -2, 2),
+    )

@@ -33,7 +33,7 @@ from gateway.agent_api.output import ORIGIN, ResponseForm, form_of
 from gateway.agent_api.recognition import recognise
 from gateway.agent_api.request import ProcessRequest, read_request
 from gateway.agent_api.settings import AgentApiSettings
-from gateway.errors import ConflictError, GatewayError, NotFoundError
+from gateway.errors import ConflictError, GatewayError
 from gateway.events import Interrupt, approval_id
 from gateway.history.recognition import common_beginning
 from gateway.messages import (
@@ -189,9 +189,7 @@ class _Session:
 async def _session_of(environment: ProtocolEnvironment, caller: Caller, thread_id: str | None) -> _Session:
     if thread_id is None:
         return _Session(new_thread_id(), begins=True)
-    try:
-        head = await environment.thread_head(caller, thread_id)
-    except NotFoundError:
+    if (head := await environment.thread_head(caller, thread_id)) is None:
         return _Session(thread_id, begins=True)
     return _Session(thread_id, head.messages, head.interrupts)
 
@@ -220,11 +218,12 @@ def _answers(
                     raise late
                 answers.setdefault(answer.interrupt_id, answer)
             continue
+        if all(each.role != "assistant" for each in message.messages):
+            continue
         calls = {call.call_id for each in message.messages for call in each.tool_calls}
-        if calls and calls <= asked:
-            again = True
-        elif any(each.role == "assistant" for each in message.messages):
+        if not calls or not calls <= asked:
             break
+        again = True
     return tuple(answers.values())[::-1], late
 
 
@@ -304,20 +303,21 @@ def _check_outputs_agree(given: ReadInput) -> None:
 async def _form(
     environment: ProtocolEnvironment, caller: Caller, request: ProcessRequest, session: _Session, agent: OpenAgent
 ) -> ResponseForm:
-    settings = environment.protocol_settings(caller, AgentApiSettings)
+    now, settings = int(environment.now()), environment.protocol_settings(caller, AgentApiSettings)
     lists = session.begins and settings.mcp_list_tools
     tools = (await agent.tools())[0] if lists or session.questions else {}
     specs = {name: tool.spec for name, tool in tools.items()}
+    servers = listed_servers(specs.values()) if lists else ()
     if request.answers > 1:
         extra = {"agent_id": agent.definition.id, "count": request.answers}
         logger.warning("a request asks for several answers: it gets one", extra=extra)
     return ResponseForm(
         request.run_id or new_run_id(),
         session.thread_id,
-        int(environment.now()),
+        now,
         settings.backend_tools,
         _warnings(request, agent.definition),
-        listed_servers(specs.values()) if lists else (),
+        servers,
         _waiting(session, specs),
     )
 

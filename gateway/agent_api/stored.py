@@ -76,10 +76,8 @@ class StoredResponses:
 
     async def _answered(self, caller: Caller, record: RunRecord) -> set[str]:
         """The calls of the session that a client answered."""
-        try:
-            messages = (await self._environment.thread_head(caller, record.thread_id)).messages
-        except NotFoundError:
-            return set()
+        head = await self._environment.thread_head(caller, record.thread_id)
+        messages = () if head is None else head.messages
         return answered_calls(message for message in messages if message.turn_id is None)
 
 

@@ -15,8 +15,8 @@ def read_tools(body: AgentApiFields) -> tuple[ToolSpec, ...]:
     """The `tools` of a request, each an object with a `function`, or flat; of two that have one name, the last.
     Problems are noted.
     """
-    specs = [_spec(tool) for tool in body.objects("tools") if is_function(tool, unsaid=True)]
-    return tuple({spec.name: spec for spec in specs}.values())
+    functions = (tool for tool in body.objects("tools") if is_function(tool, unsaid=True))
+    return tuple({(spec := _spec(tool)).name: spec for tool in functions}.values())
 
 
 def _spec(tool: AgentApiFields) -> ToolSpec:

@@ -56,6 +56,7 @@ def configuration_problems(
         is_expanded = ("search",) in expanded
         found = _url_problems(section.search, parts.search_engines, "search engine", "embedded:", is_expanded)
         yield from below(("search",), found)
+    yield from below(("cluster",), _cluster_problems(section, parts))
     yield from below(("callers", "endpoints"), _endpoint_problems(section.callers.endpoints or ()))
     trusted = section.ml_commons.trusted_connector_endpoints_regex
     yield from below(("ml_commons", "trusted_connector_endpoints_regex"), _endpoint_problems(trusted or ()))
@@ -111,6 +112,19 @@ def _server_problems(server: ServerSection, agent_ids: Sequence[str]) -> Iterato
     if not (has_keys or server.allow_unauthenticated) and (field := outside_reach(server)):
         way_in, otherwise = _WAYS_IN[field]
         yield (field,), _OPEN_TO_ALL.format(way_in=way_in.format(value=getattr(server, field)), otherwise=otherwise)
+
+
+def _cluster_problems(section: ConfigurationSection, parts: KnownParts) -> Iterator[FieldProblem]:
+    if (url := section.cluster.advertise) is None:
+        return
+    if not _is_http_url(url) or urlsplit(url).query or "@" in urlsplit(url).netloc:
+        yield ("advertise",), "must be a URL without user and query, such as 'http://10.0.0.7:8000'"
+    store = parts.stores.get(scheme(section.store))
+    if store is not None and store.gateways is None:
+        yield (
+            ("advertise",),
+            f"a {store.name}: store takes one gateway; leave this out, or keep the threads in an opensearch: store",
+        )
 
 
 def _approvers_problem(tool: ToolSection, *, keys_approve: bool) -> str | None:

@@ -498,6 +498,18 @@ class MlCommonsSection(Section):
     own."""
 
 
+class ClusterSection(Section):
+    """How several gateways share one store, and reach each other."""
+
+    advertise: str | None = Field(default=None, max_length=2048)
+    """The URL by which the store's other gateways reach this one: 'http://10.0.0.7:8000', with the path of a mount.
+    They send requests for threads that have a run here. Each gateway has its own. Absent or null: this gateway takes
+    the store alone."""
+    lease_seconds: Seconds = Field(default=10.0, ge=2, le=120)
+    """How long the others wait for a gateway that is silent before they take it for dead, and end its runs. All of them
+    have the same."""
+
+
 class ConfigurationSection(Section):
     """The configuration file of agui-gateway. Every text may hold '${env:NAME}' and '${file:/path}'."""
 
@@ -509,6 +521,8 @@ class ConfigurationSection(Section):
     search: str | None = Field(default="embedded:sample")
     """The documents that the search tools search: 'embedded:sample', or an index in a file, 'embedded:/path.db'. null:
     there is no search."""
+    cluster: ClusterSection = ClusterSection()
+    """How this gateway shares its store with others."""
     agents: tuple[AgentSection, ...] | None = None
     """The agents. Without any, the gateway answers requests but has nothing to run."""
     callers: CallersSection = CallersSection()

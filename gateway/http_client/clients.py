@@ -335,7 +335,8 @@ class HttpClients:
             ModelError: NETWORK or TIMEOUT, also from the stream's methods; PROTOCOL if the answer is not HTTP or is
             compressed; INVALID if the URL is not one.
         """
-        response = await self._send(call, timeouts)
+        url, response = call.url, await self._send(call, timeouts)
+        del call  # its content may be large, and the answer may take hours
         body = response.stream
         assert isinstance(body, _Body), "what the transport gave it"
         try:
@@ -346,7 +347,7 @@ class HttpClients:
                     provider_message=f"content-encoding: {coding[:100]}",
                     retryable=False,
                 )
-            yield HttpStream(call.url, response.status_code, body.headers, body)
+            yield HttpStream(url, response.status_code, body.headers, body)
         finally:
             await body.aclose()
 

@@ -167,7 +167,7 @@ class _Run:
         """The run's outcome if a question or a frontend call is still open, so that the model must not be asked; else
         None.
         """
-        return open_outcome(self._context, (*self._context.messages, *self._fold.transcript.messages))
+        return open_outcome(self._context, (*self._context.messages, *self._fold.messages))
 
     # --- the model ------------------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class _Run:
         self._run_room -= self._answer_room - self._room
         self._answer_room = self._room = min(self._budgets.max_answer_bytes, self._run_room)
         self._words = client_words(self._context, self._voice)
-        messages = (*self._own_messages, *self._fold.transcript.messages)
+        messages = (*self._own_messages, *self._fold.messages)
         view, self._settled = self._history_cache.view(messages, self._context.waiting)
         # A server that keeps the conversation limits its length itself.
         shown = self._history.shown if self._context.conversation is None else self._history.whole
@@ -243,7 +243,7 @@ class _Run:
         )
 
     def _calls_so_far(self) -> int:
-        return sum(len(message.tool_calls) for message in self._fold.transcript.messages)
+        return sum(len(message.tool_calls) for message in self._fold.messages)
 
     def _tool_choice(self) -> ToolChoice:
         if self.limit is not None:
@@ -280,8 +280,9 @@ class _Run:
             self._opening = None
         if self.summary is not None:
             batch = self.summary.headed(batch)
-        rare, kinds = self._follow(batch), self._fold.kinds
-        self._room -= self._fold.transcript.added_bytes
+        rare = self._follow(batch)
+        kinds = set(map(type, rare)) if rare else ()
+        self._room -= self._fold.added_bytes
         if rare and (Raw in kinds or MediaGiven in kinds):
             self._room -= _passed_on_bytes(rare)
         if self._room < 0:
@@ -352,7 +353,7 @@ class _Run:
         """
         if self._reason is None:
             raise ModelError(ModelErrorKind.TRUNCATED, "the model's response ended too early")
-        self._turn = [message for message in self._fold.transcript.messages if message.turn_id == self._turn_id]
+        self._turn = [message for message in self._fold.messages if message.turn_id == self._turn_id]
         self.calls = calls_of(self._turn)
         return bool(self.calls)
 
@@ -409,7 +410,7 @@ class _Run:
         extra = {"run_id": self._context.input.run_id, "code": error.code, "provider_message": error.provider_message}
         logger.warning("a run's summary failed", extra=extra)
         model = self._context.model
-        said = summary.instead(self._fold.transcript, self._turn_id, model.provider, model.model_id)
+        said = summary.instead(self._fold, self._turn_id, model.provider, model.model_id)
         return [*said, *self.finish(Completed(limit=self.limit))]
 
     def finish(self, outcome: Outcome) -> Events:

@@ -21,7 +21,6 @@ from gateway.agent import (
     InterruptAnswer,
     SentMessages,
 )
-from gateway.errors import NotFoundError
 from gateway.events import approval_id
 from gateway.openai_api.chat_history import common_beginning
 from gateway.openai_api.chat_renderer import ChatForm, form_of
@@ -165,11 +164,8 @@ class _Asked:
 async def _asked(environment: ProtocolEnvironment, caller: Caller, request: ChatRequest, thread_id: str) -> _Asked:
     approved, ids = decision_of(request.messages[-1]), _asked_last(request)
     stored = StoredItems(environment, caller)
-    try:
-        head = await environment.thread_head(caller, thread_id)
-    except NotFoundError:
-        return await _late(approved, ids, stored)
-    if not (interrupts := head.interrupts):
+    head = await environment.thread_head(caller, thread_id)
+    if head is None or not (interrupts := head.interrupts):
         return await _late(approved, ids, stored)
     earlier = await waiting_calls(interrupts, head.messages, stored)
     if approved is None or not ids:

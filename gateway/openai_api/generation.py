@@ -18,25 +18,25 @@ from gateway.options.generation import (
     ReasoningEffort,
     ReasoningSummary,
 )
-from gateway.protocol.generation_fields import read_seed, read_stop
 
 _EFFORTS: Final[Mapping[str, ReasoningEffort]] = {**{each: each for each in get_args(ReasoningEffort)}, "max": "xhigh"}
 _SUMMARIES: Final[Mapping[str, ReasoningSummary]] = {each: each for each in get_args(ReasoningSummary)}
 _FORMATS: Final[Mapping[str, str]] = {each: each for each in ("text", "json_object", "json_schema")}
-_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 
 
 def read_generation(body: OpenAIFields) -> GenerationOptions:
     """The samplers, limits and formats of a request's body. Problems are noted."""
     reasoning = body.inner("reasoning")
-    limits = [body.number(name, least=1) for name in _LIMITS]
+    of_output, of_completion = body.number("max_output_tokens", least=1), body.number("max_completion_tokens", least=1)
+    most = body.number("max_tokens", least=1)
     return GenerationOptions(
         temperature=body.real("temperature", 0, 2),
         top_p=body.real("top_p", 0, 1),
-        top_k=_top_k(body),
-        max_tokens=next((each for each in limits if each is not None), None),
-        stop=read_stop(body),
-        seed=read_seed(body),
+        # OpenAI has none, but servers that speak its API do: there 0 and -1 stand for no limit
+        top_k=max(body.number("top_k", least=-1) or 0, 0) or None,
+        max_tokens=of_output or of_completion or most,
+        stop=body.string_or_strings("stop"),
+        seed=body.long("seed"),
         presence_penalty=body.real("presence_penalty", -2, 2),
         frequency_penalty=body.real("frequency_penalty", -2, 2),
         response_format=_format(body),
@@ -44,12 +44,6 @@ def read_generation(body: OpenAIFields) -> GenerationOptions:
         reasoning_effort=_effort(body, reasoning),
         reasoning_summary=None if reasoning is None else _summary(reasoning),
     )
-
-
-def _top_k(body: OpenAIFields) -> int | None:
-    """OpenAI has none, but servers that speak its API do: there 0 and -1 stand for no limit."""
-    value = body.number("top_k", least=-1)
-    return value if value is not None and value > 0 else None
 
 
 def _effort(body: OpenAIFields, reasoning: OpenAIFields | None) -> ReasoningEffort | None:

@@ -121,9 +121,7 @@ async def _taken_over(
     """The place of a request that brings back an answer of the provisional thread, whose last run is `last`; None: it
     does not. While somebody is asked there, the thread goes on itself: a question cannot be taken to another.
     """
-    try:
-        head = await environment.thread_head(caller, last.thread_id)
-    except NotFoundError:
+    if (head := await environment.thread_head(caller, last.thread_id)) is None:
         return None
     known = head.messages[: beginning(head.messages, messages)[0]]
     if last.end is None or not any(message.role == "assistant" for message in known):

@@ -139,21 +139,17 @@ def _asks(interrupts: Sequence[Interrupt], messages: Sequence[Message]) -> bool:
 
 
 async def _of_conversation(environment: ProtocolEnvironment, caller: Caller, thread_id: str) -> Chain:
-    try:
-        head = await environment.thread_head(caller, thread_id)
-    except NotFoundError:
+    if (head := await environment.thread_head(caller, thread_id)) is None:
         message = f"Conversation with id '{thread_id[:256]}' not found."
         problems = wrong(message, "/conversation").problems
-        raise NotFoundError(message, code="conversation_not_found", problems=problems) from None
+        raise NotFoundError(message, code="conversation_not_found", problems=problems)
     return Chain(head, head.messages, head.interrupts)
 
 
 async def whole_thread(environment: ProtocolEnvironment, caller: Caller, thread_id: str) -> Chain | None:
     """A thread that a request sends again from its beginning; None: there is none of that id."""
-    try:
-        return replace(await _of_conversation(environment, caller, thread_id), replays=True)
-    except NotFoundError:
-        return None
+    head = await environment.thread_head(caller, thread_id)
+    return None if head is None else Chain(head, head.messages, head.interrupts, replays=True)
 
 
 def _own_runs(items: Sequence[InputItem], *, answers: bool = True) -> Iterator[str]:

@@ -105,12 +105,13 @@ async def start_response(
     request = read_request(body, before, refuses_others=refuses_others)
     await environment.turn_after(caller, request.counted + len(request.tools))
     plain = () if goes_behind else plain_messages(request.items, before)
-    seal = await _seal_for(environment, caller, request)
+    seal = await _seal_for(environment, caller) if request.encrypted or not request.store else None
     key = headers.get(KEY_HEADER, "")
     run_id = new_run_id("resp_", key)
+    own_thread = new_thread_id(key and run_id)
 
     async def plans(agent: OpenAgent) -> Plans[ResponseForm]:
-        asked, new = request, new_thread_id(key and run_id)
+        asked, new = request, own_thread
         if taken := await _taken_names(agent, request):
             asked = read_request(body, before, refuses_others=refuses_others, taken=taken)
             await environment.turn_after(caller, asked.counted + len(asked.tools))
@@ -157,12 +158,10 @@ async def _taken_names(agent: OpenAgent, request: ResponsesRequest) -> Collectio
     return () if request.namespaced.keys().isdisjoint(tools) else frozenset(tools)
 
 
-async def _seal_for(environment: ProtocolEnvironment, caller: Caller, request: ResponsesRequest) -> Seal | None:
-    """The function that seals the reasoning in the answer; None: nothing is sealed. The key is read before the run
-    begins, because a client asks again if the store cannot give it.
+async def _seal_for(environment: ProtocolEnvironment, caller: Caller) -> Seal:
+    """The function that seals the reasoning in the answer. The key is read before the run begins, because a client asks
+    again if the store cannot give it.
     """
-    if not (request.encrypted or not request.store):
-        return None
     return partial((await environment.shared(EnvelopeKey).envelopes()).seal, caller.owner)
 
 

@@ -387,7 +387,7 @@ class Membership:
         cluster = self.sources.cluster
         path = f"/{cluster.index(key.name)}/_doc/{key.document_id}?{where}"
         body = None if source is None else load_json(source)
-        return await cluster.request(method, path, body, seconds=self.beat_seconds, allowed=(404, 409))
+        return await cluster.request(method, path, body, seconds=self._lease_seconds / 2, allowed=(404, 409))
 
 
 async def _heartbeats(sources: Sources, ids: Sequence[str]) -> list[tuple[Gateway, Found]]:

@@ -28,8 +28,8 @@ class StoredRun:
     Its document `stands` by itself: it was committed. Otherwise the run has begun only if its thread's record names it.
     `log` begins the ids of the log's chunks; `chunks`, `last` (the last event's number) and `size` (in bytes) are those
     of a log that has ended. `life` is the key of its thread's record; empty if it waits for its thread. `erase`: the
-    messages whose words are to be erased from the log, see Store.end_run. `holder`: the id of the gateway where it
-    waits for its thread.
+    messages whose words are to be erased from the log, see Store.end_run. `holder`: the id of the gateway that
+    begins it, or where it waits for its thread.
     """
 
     moved: MovedRun

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gateway.errors import ConflictError, NotFoundError, StoreError
+from gateway.errors import ConflictError, NotFoundError, StoreError, UnavailableError
 from gateway.history.versions import Rewrite
 from gateway.messages import JsonObject, JsonValue, Message
 from gateway.opensearch import run_record
@@ -126,8 +126,15 @@ class Runs:
         record = await self._threads.record((owner, thread_id))
         if record is not None and (holder := await self._threads.holder_of(record)):
             return holder
+        if record is not None and run_id and record.working == run_id and self._threads.is_left(record, self.open):
+            raise _left_behind(run_id)
         stored = await self.find_one(owner, run_id) if run_id else None
-        return None if stored is None or not stored.waits else await self._threads.holder_of(stored)
+        if stored is None or stored.run.status.ended or not stored.waits:
+            return None
+        holder = await self._threads.holder_of(stored)
+        if holder is None and stored.holder != self._threads.own_id:
+            raise _left_behind(run_id)
+        return holder
 
     # --- begin
 
@@ -145,7 +152,9 @@ class Runs:
         """As RunStore.begin_run."""
         key = (thread.owner, thread.thread_id)
         log = OpenLog(
-            StoredRun(MovedRun(run), self._order.next(), new_token()), thread_id_of(*key), next=records.count + 1
+            StoredRun(MovedRun(run), self._order.next(), new_token(), holder=self._threads.own_id),
+            thread_id_of(*key),
+            next=records.count + 1,
         )
         self.open[run.owner, run.run_id] = log
         seconds = LONG_SECONDS if patient else USUAL_SECONDS
@@ -174,8 +183,9 @@ class Runs:
         key = (thread.owner, thread.thread_id)
         held = await self._threads.own(key, as_known=True)
         before = None if held is None else held.record
-        if before is not None and self._threads.is_left(before):
+        if before is not None and self._threads.is_left(before, self.open):
             raise _busy_with_left(before)
+        self._threads.check_as_read(held, thread)
         items: list[Item] = []
         if fork is not None:
             before, items = await self._writes.forked(
@@ -247,6 +257,7 @@ class Runs:
 
         Raises:
             ConflictError: the run was begun already.
+            HeldElsewhereError: another gateway is beginning it.
         """
         run = stored.run
         key = run_key(run.owner, run.run_id)
@@ -265,8 +276,14 @@ class Runs:
                 return there
             if await self._has_begun(there):
                 raise ConflictError(f"run {run.run_id!r} exists already; use another id")
+            await self._check_here(there)
             done = await self._sources.write_one(write("index", key, source, found.place), seconds=seconds)
         return None
+
+    async def _check_here(self, stored: StoredRun) -> None:
+        """Raises HeldElsewhereError if another gateway is beginning the run."""
+        if holder := await self._threads.holder_of(stored):
+            raise HeldElsewhereError(stored.run.thread_id, holder)
 
     async def _has_begun(self, stored: StoredRun) -> bool:
         record = await self._threads.record((stored.run.owner, stored.run.thread_id))
@@ -310,6 +327,8 @@ class Runs:
                     raise ConflictError(f"run {run.run_id!r} exists already; use another id")
                 moved = replace(there.moved, run=run)
                 stored = replace(there, moved=moved)
+            else:
+                await self._check_here(there)
         source, parts = _document(key, stored)
         await self._sources.write_new(parts)
         if run.reused_id is not None:
@@ -502,6 +521,14 @@ def as_committed(stored: StoredRun, record: ThreadRecord | None) -> StoredRun | 
     if fresh is not None:
         return fresh
     return stored if stored.stands or stored.run.run_id in record.runs else None
+
+
+def _left_behind(run_id: str) -> UnavailableError:
+    return UnavailableError(
+        f"the gateway that had run {run_id!r} is gone; another one ends it in a moment",
+        code="gateway_gone",
+        retry_after_seconds=1,
+    )
 
 
 def _busy_with_left(record: ThreadRecord) -> ConflictError:

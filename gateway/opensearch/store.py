@@ -266,6 +266,7 @@ class OpenSearchStore:
         async def work(held: Held | None, record: ThreadRecord | None) -> Change:
             if record is None:
                 raise NotFoundError(f"there is no thread {thread.thread_id!r}", code="thread_not_found")
+            self._threads.check_as_read(held, thread)
             return await self._writes.written(record, thread, keep, rewrite)
 
         await self._write((thread.owner, thread.thread_id), work)

@@ -47,6 +47,7 @@ class ThreadRecord:
     the messages take. `order` grows from thread to thread. `late`: documents by which it is searched may not be as its
     messages are now. `due` are deletions at providers that may not be in documents of their own yet. `holder`: the id
     of the gateway that holds the thread, empty for none; `working`: the run under way there, if there is one.
+    `token` is that of its document, and not part of the record.
     """
 
     about: MovedThread
@@ -62,6 +63,7 @@ class ThreadRecord:
     due: tuple[DueDeletion, ...] = ()
     holder: str = ""
     working: str = ""
+    token: str = ""
 
     @property
     def is_unfinished(self) -> bool:
@@ -130,6 +132,7 @@ class ThreadRecord:
             last_version=about.last_version,
             shortened=version.shortened,
             collection=about.collection,
+            revision=self.token,
         )
 
     def listed_versions(self) -> list[ThreadVersion]:
@@ -374,8 +377,8 @@ def encode(record: ThreadRecord) -> bytes:
     return dump_json(data)
 
 
-def decode(data: bytes) -> ThreadRecord:
-    """The record that `encode` wrote."""
+def decode(data: bytes, token: str = "") -> ThreadRecord:
+    """The record that `encode` wrote, in the document with this token."""
     found = load_json(data)
     versions = [from_json(MovedVersion, each) for each in found["versions"]]
     return ThreadRecord(
@@ -392,4 +395,5 @@ def decode(data: bytes) -> ThreadRecord:
         tuple([from_json(DueDeletion, each) for each in found.get("due", ())]),
         found.get("holder", ""),
         found.get("working", ""),
+        token,
     )

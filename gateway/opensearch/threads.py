@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from gateway.errors import StoreError
+from gateway.errors import GatewayError, StoreError
 from gateway.lru import LruCache
 from gateway.messages import JsonObject, Message
 from gateway.opensearch import run_record, thread_record
@@ -181,9 +181,24 @@ class Threads:
         """The other gateway that holds the thread, or has the run that waits."""
         return record.holder if await self._members.is_there(record.holder) else None
 
-    def is_left(self, record: ThreadRecord) -> bool:
-        """Whether a gateway that is gone left a run under way on the thread."""
-        return bool(record.working) and record.holder != self._members.own_id
+    def check_as_read(self, held: Held | None, thread: Thread) -> None:
+        """Raises HeldElsewhereError if a write of the thread rests on another state than the one that is stored."""
+        record = None if held is None else held.record
+        if not self._members.is_shared or thread.revision is None:
+            return
+        if record is not None and record.holder == self.own_id:
+            return  # only this gateway has written it since
+        if thread.revision != ("" if record is None else record.token):
+            raise HeldElsewhereError(thread.thread_id, None)
+
+    def is_left(self, record: ThreadRecord, under_way: Collection[tuple[str, str]]) -> bool:
+        """Whether a gateway that is gone left a run on the thread, which nobody has ended yet. `under_way` are the runs
+        of this gateway, by owner and id.
+        """
+        if not record.working:
+            return False
+        is_taken_over = self._members.is_shared and (record.about.owner, record.working) not in under_way
+        return is_taken_over or record.holder != self.own_id
 
     def took(self, key: ThreadKey, found: Found | None, record: ThreadRecord | None = None) -> Held | None:
         """Take over a thread's document that was just read. `record`: its record, if it is decoded already."""
@@ -197,7 +212,7 @@ class Threads:
         if held is None or held.place is None or held.place < found.place:
             is_deleted = bool(found.source.get("deleted"))
             if record is None and not is_deleted:
-                record = thread_record.decode(found.record)
+                record = thread_record.decode(found.record, found.token)
             held = Held(record, found.place, found.token, document=found, due=due_of(found) if is_deleted else None)
             self._held.keep(key, held)
         return held
@@ -206,7 +221,7 @@ class Threads:
         """The record of a thread's document that a search found; None: the thread was deleted."""
         if found.source.get("deleted"):
             return None
-        record = thread_record.decode(found.record)
+        record = thread_record.decode(found.record, found.token)
         held = self.took((record.about.owner, record.about.thread_id), found, record)
         return None if held is None else held.record
 
@@ -280,10 +295,10 @@ class Threads:
 
     @contextmanager
     def unless_refused(self, before: ThreadRecord | None, record: ThreadRecord) -> Generator[None]:
-        """If the write is refused, the places of its messages have another gateway's."""
+        """If the write is not done, another gateway's messages may come to the places of its messages."""
         try:
             yield
-        except HeldElsewhereError:
+        except (HeldElsewhereError, GatewayError):
             first = 0 if before is None else before.next_position
             self.forget_messages(record.key, range(first, record.next_position))
             raise
@@ -340,6 +355,7 @@ class Threads:
 
     async def _commit(self, key: ThreadKey, held: Held | None, record: ThreadRecord, seconds: float) -> Held:
         token = new_token()
+        record = replace(record, token=token)
         source, parts = document_of(record, token)
         await self._sources.write_new(parts, seconds=seconds)
         place = await self._replace(key, held, source, seconds)

@@ -19,7 +19,7 @@ What the routes of all protocols share:
 
 requests.py        reads a request: who asks, ids in its path, its body
 fields.py          the members of a body, and the problems in them
-media_fields.py, tool_fields.py, generation_fields.py   media, a client's tools and samplers in the members of a body
+media_fields.py, tool_fields.py   media and a client's tools in the members of a body
 answers.py         plain JSON answers; headers that name a run
 pages.py           how long a page of a list may be in bytes
 failure_status.py  the HTTP status of a run that failed

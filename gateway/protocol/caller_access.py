@@ -177,17 +177,12 @@ class CallerAccess:
     @contextmanager
     def _counted(self, caller: Caller) -> Generator[None]:
         """Count a write of this caller as a run for as long as the block takes."""
-        admit = self._admission(caller)
-        release = None if admit is None else admit()
+        release = self._admission(caller)()
         try:
             yield
         finally:
-            if release is not None:
-                release(None)
+            release(None)
 
-    def _admission(self, caller: Caller) -> Admission | None:
-        """The check that the runner calls before a new run of this caller; None if nothing is counted."""
-        quotas = caller.run_quotas()
-        if not (quotas or self._runs.bounded):
-            return None
-        return partial(self._runs.begin, quotas)
+    def _admission(self, caller: Caller) -> Admission:
+        """The check that the runner calls before a new run of this caller."""
+        return partial(self._runs.begin, caller.run_quotas())

@@ -21,6 +21,8 @@ the largest body; reading many times as many would keep everybody waiting for se
 """
 
 _MOST = 2**31 - 1
+_MOST_LONG = 2**63
+_LONGEST_ID = 256
 _MOST_PROBLEMS = 100  # an error of all would be larger than the body
 
 
@@ -105,6 +107,14 @@ class Fields:
             self.wrong(name, f"{self.called(name)} must not be empty")
         return self.text(name) or ""
 
+    def identifier(self, name: str) -> str | None:
+        """An id; None where it is wrong, which is noted, or empty."""
+        value = self.text(name)
+        if not value or is_id(value):
+            return value or None
+        self.wrong(name, f"{self.called(name)} must be an id of 1 to {_LONGEST_ID} printable characters")
+        return None
+
     def missing(self, name: str, right: str) -> None:
         """Note that a member is missing; `right` is what it must be."""
         self.wrong(name, f"{self.called(name)} is missing; it must be {right}")
@@ -178,6 +188,16 @@ class Fields:
         self.wrong(name, f"{self.called(name)} must be a whole number {bounds}, not {_shown(value)}")
         return None
 
+    def long(self, name: str) -> int | None:
+        """A whole number of 64 bits."""
+        value = self.value.get(name)
+        if value is None:
+            return None
+        if isinstance(value, int) and not isinstance(value, bool) and -_MOST_LONG <= value < _MOST_LONG:
+            return value
+        self.wrong(name, f"{self.called(name)} must be a whole number of at most 64 bits")
+        return None
+
     def real(self, name: str, least: float, most: float) -> float | None:
         """A number between these two."""
         value = self.value.get(name)
@@ -206,6 +226,16 @@ class Fields:
             self.wrong(name, f"{self.called(name)} must be an array of strings")
         return [each for each in value if isinstance(each, str)]
 
+    def string_or_strings(self, name: str) -> tuple[str, ...] | None:
+        """A text, or an array of texts, without the empty ones; None: there are none."""
+        value = self.value.get(name)
+        if isinstance(value, str):
+            return (value,) if value else None
+        if value is None or isinstance(value, list):
+            return tuple(each for each in self.strings(name) or () if each) or None
+        self.wrong(name, f"{self.called(name)} must be a string or an array of strings")
+        return None
+
     def texts(self, name: str) -> dict[str, str] | None:
         """An object whose values are texts; other values are written as JSON."""
         value = self.object(name)
@@ -230,6 +260,11 @@ class PlacedFields(Fields):
 
     def called(self, name: str) -> str:
         return dotted(self.pointer(name)) or "the body"
+
+
+def is_id(text: str) -> bool:
+    """Whether a text may be the id of a thread, a run or a message."""
+    return 0 < len(text) <= _LONGEST_ID and text.isprintable()
 
 
 def shown_word(value: JsonValue) -> str:

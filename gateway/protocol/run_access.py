@@ -164,8 +164,8 @@ class RunAccess(AgentAccess):
         except NotFoundError:
             return RunMessages()
 
-    async def thread_head(self, caller: Caller, thread_id: str) -> ThreadHead:
-        """Where a thread's current version stands. Raises NotFoundError for an unknown thread."""
+    async def thread_head(self, caller: Caller, thread_id: str) -> ThreadHead | None:
+        """Where a thread's current version stands; None: there is no such thread."""
         return await self._runner.thread_head(caller.owner, thread_id)
 
     async def run_and_head(self, caller: Caller, run_id: str) -> tuple[RunRecord, ThreadHead | None]:

@@ -82,8 +82,7 @@ class AnswerBuilder:
 
     def take(self) -> Events:
         """The events since the last take; possibly empty."""
-        if self._pieces:
-            self._put_pieces()
+        self._put_pieces()
         events, self._events = self._events, []
         return events
 

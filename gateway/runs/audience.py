@@ -69,7 +69,7 @@ class Audience:
 
     def feed(self, first: int, events: Events) -> None:
         """Show events that the store has, numbered from `first`."""
-        for viewer in list(self._viewers):
+        for viewer in self._viewers:
             viewer.feed(first, events)
             if viewer.dropped:
                 self.slow_viewers.add(viewer)
@@ -95,6 +95,13 @@ class Audience:
             viewer.finish()
         self._stop_grace()
         self._wake_gone_waiters()
+
+    def break_off(self) -> None:
+        """The run goes on elsewhere: viewers read the rest, then their streams break off, and their clients come
+        back.
+        """
+        for viewer in self._viewers:
+            viewer.dropped = True
 
     async def gone(self, seconds: float) -> None:
         """Wait until nobody watches the run or it has ended, for at most `seconds`."""

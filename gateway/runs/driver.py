@@ -401,7 +401,7 @@ class RunDriver:
             terminal = replace(terminal, usage=usage)
         events = live.follow([terminal])
         now = self.clock.now()
-        produced = live.fold.transcript.messages
+        produced = live.fold.messages
         count_failed_tools(self.metrics, produced, live.agent.definition)
         thread = ended_thread(
             live.thread, produced, terminal, now, live.fold.state, live.conversation,
@@ -425,6 +425,7 @@ class RunDriver:
     def _give_up(self, live: LiveRun) -> None:
         """Leave the run without an end: another gateway has it now. Its viewers come back, and find it there."""
         logger.warning("a run was taken over by another gateway", extra={"run_id": live.record.run_id})
+        live.audience.break_off()
         self._leave(live)
 
     async def give_up_all(self) -> None:

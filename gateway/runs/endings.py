@@ -216,7 +216,7 @@ def conversation_of(
 
 def new_thread(owner: str, given: AgentInput, agent_id: str, now: float) -> Thread:
     """The thread that an input begins."""
-    return with_life_of(Thread(owner, given.thread.id, agent_id, now, now), given, now)
+    return with_life_of(Thread(owner, given.thread.id, agent_id, now, now, revision=""), given, now)
 
 
 def forked(thread: Thread, thread_id: str, messages: tuple[Message, ...], now: float) -> Thread:
@@ -237,6 +237,7 @@ def forked(thread: Thread, thread_id: str, messages: tuple[Message, ...], now: f
         version=1,
         last_version=1,
         shortened=False,
+        revision=None,
     )
 
 
@@ -351,7 +352,7 @@ async def end_left_behind(
     keep = len(thread.messages)
     if waited:
         thread = with_waited(thread, record, waited)
-    produced = marked(fold.transcript.messages, (), mark)
+    produced = marked(fold.messages, (), mark)
     at = ended_at if last else now  # a run that has not begun has messages of its input alone
     thread = ended_thread(thread, produced, terminal, at, fold.state, withdrawn=withdrawn_by(record))
     await store.end_run(
@@ -360,7 +361,7 @@ async def end_left_behind(
         keep=keep,
         first=last + 1,
         records=encode_events(closing, ended_at),
-        erase=fold.transcript.retracted,
+        erase=fold.retracted,
     )
 
 

@@ -49,13 +49,19 @@ class RunIds:
         Raises:
             NotFoundError: no run has it.
             HeldElsewhereError: the newest is under way at another gateway.
+            UnavailableError: it is under way at one that is gone.
         """
-        if not (records := await self._all(owner, run_id)):
+        if not (records := await self._as_it_is_now(owner, run_id, await self._all(owner, run_id))):
             raise _no_run(run_id)
-        newest = records[0]
-        if not newest.status.ended and self.live(newest) is None:
-            check_here(newest.thread_id, await self._store.holder(owner, newest.thread_id, newest.run_id))
         return records
+
+    async def _as_it_is_now(self, owner: str, run_id: str, records: Sequence[RunRecord]) -> Sequence[RunRecord]:
+        """The runs of that id, the newest of which has ended, or is under way here. Raises as `known`."""
+        newest = next(iter(records), None)
+        if newest is None or newest.status.ended or self.live(newest) is not None:
+            return records
+        check_here(newest.thread_id, await self._store.holder(owner, newest.thread_id, newest.run_id))
+        return await self._all(owner, run_id)  # it has ended meanwhile
 
     async def of_cursor(self, owner: str, run_id: str, log_id: str, after: int) -> RunRecord:
         """The record of the run that a cursor belongs to: without `log_id`, the first run of that id.
@@ -83,13 +89,14 @@ class RunIds:
 
         Raises:
             HeldElsewhereError: another gateway holds the input's thread.
+            UnavailableError: the newest is under way at a gateway that is gone.
         """
         live = self._live.get((owner, given.run_id))
         if live is not None:
             live = await self.settled(owner, given.run_id)
         found = await self._store.load_start(owner, given.run_id, given.thread.id)
         check_here(given.thread.id, found.holder)
-        runs = found.runs
+        runs = await self._as_it_is_now(owner, given.run_id, found.runs)
         return self._with_live(owner, given.run_id, runs) if runs or live is not None else ()
 
     async def goes_on(self, owner: str, agent_id: str, given: AgentInput, before: Sequence[RunRecord]) -> bool:

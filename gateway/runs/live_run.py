@@ -157,7 +157,7 @@ class LiveRun:
     @property
     def retracted(self) -> frozenset[str]:
         """The ids of retracted messages: their text must not stay in the log."""
-        return self._fold.transcript.retracted
+        return self._fold.retracted
 
     @property
     def sealed(self) -> bool:
@@ -279,7 +279,7 @@ class LiveRun:
         events = self._sealer.follow(batch)
         if not (rare := self._fold.follow(events)):
             return events
-        kinds = self._fold.kinds
+        kinds = set(map(type, rare))
         if self.accepted or self.must_be_kept or ModelCallAccepted in kinds:
             self._follow_accepted(rare)
         if MessageRetracted in kinds:  # clients have no other way to change a message than a snapshot of all
@@ -336,7 +336,7 @@ class LiveRun:
         """Hand the gathered events to the store; returns how many they were."""
         try:
             self._number_waiting()
-            events, self._gathered = joined(self._gathered), []
+            events, self._gathered = self._gathered, []
             self._window.discard(self)
             if not events or self.failure is not None:
                 return 0
@@ -445,7 +445,7 @@ class LiveRun:
         """
         accepted = self.sequence
         record, messages = self.record, self._closed_messages()
-        open_items = self._fold.transcript.open_items()
+        open_items = self._fold.open_items()
         prelude = Prelude(record.thread_id, record.client_id, self._fold.state, messages, open_items)
         viewer = self.audience.add(after=accepted, prelude=prelude)
         self.hand_over()
@@ -477,7 +477,7 @@ class LiveRun:
     def _closed_messages(self) -> tuple[Message, ...]:
         """The thread's messages that will not change any more."""
         before = () if self.thread is None else self.thread.messages
-        return (*before, *self._fold.transcript.closed_messages())
+        return (*before, *self._fold.closed_messages())
 
     async def _until_kept(self, sequence: int) -> None:
         while self.kept < sequence:

@@ -61,7 +61,7 @@ async def _to_the_end(log: AsyncGenerator[Batch]) -> AsyncGenerator[Batch]:
 async def produced_by(store: Store, record: RunRecord, live: LiveRun | None) -> tuple[Message, ...]:
     """The messages that a run added to its thread, from memory while it is running."""
     if live is not None:
-        return live.fold.transcript.messages
+        return live.fold.messages
     transcript = Transcript()
     async for batch in read_log(store, record.owner, record.run_id, after=0, until=None):
         transcript.follow(batch.events)

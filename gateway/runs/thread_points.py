@@ -126,7 +126,7 @@ async def run_messages(store: Store, record: RunRecord, live: LiveRun | None) ->
     return RunMessages(
         messages[start:first],
         tuple(messages[place] for place in given),
-        tuple(messages[place] for place in produced) if live is None else live.fold.transcript.messages,
+        tuple(messages[place] for place in produced) if live is None else live.fold.messages,
     )
 
 

@@ -102,7 +102,7 @@ class ThreadLines:
             if earlier.thread is None or not earlier.begun:
                 stored = (*stored, *earlier.waiting_messages)
             else:
-                stored = (*earlier.thread.messages, *earlier.fold.transcript.messages)
+                stored = (*earlier.thread.messages, *earlier.fold.messages)
         return stored
 
     def until_head(self, live: LiveRun) -> asyncio.Future[None]:

@@ -59,7 +59,8 @@ class Viewer:
     """One reader of a run's events: the log's after its cursor, then live ones.
 
     `prelude`, if any, is to be shown first. `log_id` is its run's (RunRecord.log_id). `dropped`: the reader was too
-    slow, its stream ends without a terminal event, and the client continues from the log. `may_return`: a reader that
+    slow, or another gateway has taken the run over; its stream ends without a terminal event, and the client continues
+    from the log. `may_return`: a reader that
     leaves may ask for the run again, so the run waits for it. `clock`: what it waits by.
     """
 

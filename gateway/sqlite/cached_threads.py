@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from gateway.frozen import replace
 from gateway.sqlite import run_rows, tables
@@ -31,10 +31,8 @@ class CachedThreads:
     async def load(self, owner: str, thread_id: str) -> Thread | None:
         """As Store.load_thread."""
         key = (owner, thread_id)
-        cached = self._cache.get(key)
-        if cached is not None or self._is_absent(key):
-            return cached
-        return (await self._load(key, lambda _: None))[1]
+        known = self._known(key)
+        return (await self._load(key, lambda _: None))[1] if known is None else known or None
 
     async def load_start(self, owner: str, client_id: str, thread_id: str | None) -> RunsAndThread:
         """As Store.load_start."""
@@ -46,9 +44,8 @@ class CachedThreads:
                 return RunsAndThread(runs, None)
             thread_id = runs[0].thread_id
         key = (owner, thread_id)
-        cached = self._cache.get(key)
-        if few is not None and (cached is not None or self._is_absent(key)):  # as they were when the runs were found
-            return RunsAndThread(few, cached)
+        if few is not None and (thread := self._known(key)) is not None:  # as they were when the runs were found
+            return RunsAndThread(few, thread or None)
         return RunsAndThread(*await self._load(key, known))
 
     async def runs_known_as(self, owner: str, client_id: str) -> list[RunRecord]:
@@ -88,14 +85,13 @@ class CachedThreads:
         """As ThreadCache.changed."""
         self._cache.changed(key)
 
-    def _is_absent(self, key: Key) -> bool:
-        """Whether it is certain that there is no such thread."""
-        if self._cache.is_absent(key):
-            return True
-        if self._access.look(lambda connection: tables.has_thread(connection, *key)) is not False:
+    def _known(self, key: Key) -> Thread | Literal[False] | None:
+        """The thread; False: it is certain that there is none; None: it has to be read."""
+        known = self._cache.get(key)
+        if known is None and self._access.look(partial(tables.has_thread, owner=key[0], thread_id=key[1])) is False:
+            self._cache.found_absent(key)
             return False
-        self._cache.found_absent(key)
-        return True
+        return known
 
     async def _load(self, key: Key, more: Callable[[sqlite3.Connection], Result]) -> tuple[Result, Thread | None]:
         """Read a thread, and `more` with it, and put the thread into the cache."""

@@ -6,7 +6,7 @@ are shared and immutable.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from gateway.lru import LruCache
 from gateway.store import Thread
@@ -52,14 +52,10 @@ class ThreadCache:
         self._loading: dict[Key, set[Loading]] = {}
         self._absent: LruCache[Key, bool] = LruCache(_MOST_ABSENT)
 
-    def get(self, key: Key) -> Thread | None:
-        """The thread as of the last commit; None if it is not cached."""
+    def get(self, key: Key) -> Thread | Literal[False] | None:
+        """The thread as of the last commit; False: there was none; None: that is not cached."""
         entry = self._entries.get(key)
-        return None if entry is None else entry.thread
-
-    def is_absent(self, key: Key) -> bool:
-        """Whether there was no such thread when it was last read or written."""
-        return key in self._absent
+        return (False if key in self._absent else None) if entry is None else entry.thread
 
     def start_loading(self, key: Key) -> Loading:
         """To be called before a thread is read; `finish_loading` or `give_up_loading` must follow."""

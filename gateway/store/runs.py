@@ -304,7 +304,11 @@ class RunStore(Protocol):
         """The number of the last stored event, 0 for none."""
 
     async def holder(self, owner: str, thread_id: str, run_id: str = "") -> str | None:
-        """The other gateway that holds this thread, or where this run waits for it; None: no other gateway does."""
+        """The other gateway that holds this thread, or where this run waits for it; None: no other gateway does.
+
+        Raises:
+            UnavailableError: the run is under way at a gateway that is gone; another one will end it in a moment.
+        """
 
     async def hold_thread(self, owner: str, thread_id: str, *, holds: bool) -> bool:
         """Hold a thread for those who wait for its next run, or that a gateway which is gone held; without `holds`,

@@ -5,7 +5,7 @@ Below: the other contracts of the room. A store knows no protocol and no model.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -15,7 +15,7 @@ from gateway.clock import Clock
 from gateway.commit_window import WindowSeconds
 from gateway.documents.document import DocumentStore
 from gateway.store.examination import Finding, unexamined
-from gateway.store.gateways import Gateways
+from gateway.store.gateways import Gateway, Gateways
 from gateway.store.retention import RetentionStore
 from gateway.store.runs import RunStore
 from gateway.store.thread_documents import ThreadDocuments
@@ -115,10 +115,12 @@ class StoreType:
 
     `file` returns the store's local file, None for a store without one: the process puts its own files beside it.
     `examine` looks at the store, whether or not a gateway serves it, and says whether a gateway could: it changes
-    nothing, and ends in time even if the store does not answer.
+    nothing, and ends in time even if the store does not answer. `gateways` lists the gateways that use the store; None:
+    it takes one.
     """
 
     name: str
     open: Callable[[str, StoreEnvironment], Store]
     file: Callable[[str, StoreEnvironment], Path | None] = lambda url, environment: None
     examine: Callable[[str, StoreEnvironment], AsyncGenerator[Finding]] = unexamined
+    gateways: Callable[[str, StoreEnvironment], Awaitable[Sequence[Gateway]]] | None = None

@@ -70,6 +70,10 @@ class Thread:
 
     `collection` names the collection that it belongs to, whose documents are searched together (see ThreadDocuments);
     empty: none. Writes leave a stored collection as it is; only update_thread changes it.
+
+    `revision` is the store's name of the state that was read, empty for a thread that was not there. Where several
+    gateways use the store, a write that rests on another state than the stored one raises HeldElsewhereError. None: it
+    may rest on any.
     """
 
     owner: str
@@ -91,6 +95,7 @@ class Thread:
     last_version: int = 1
     shortened: bool = False
     collection: str = ""
+    revision: str | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

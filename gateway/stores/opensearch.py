@@ -7,12 +7,12 @@ trusted) and `aws_region=REGION` (requests signed with the process's AWS credent
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 
 from gateway.errors import ConfigurationError
 from gateway.opensearch.address import parse_address
-from gateway.store import Finding, Store, StoreEnvironment, StoreType
+from gateway.store import Finding, Gateway, Store, StoreEnvironment, StoreType
 
 
 def open_opensearch(url: str, environment: StoreEnvironment) -> Store:
@@ -33,6 +33,24 @@ def examine_opensearch(url: str, environment: StoreEnvironment) -> AsyncGenerato
     return examine(parse_address(url, environment.directory), environment)
 
 
+async def gateways_of_opensearch(url: str, environment: StoreEnvironment) -> Sequence[Gateway]:
+    """The gateways that use the prefix that the URL names. Raises ConfigurationError as `open_opensearch`, and
+    StoreError.
+    """
+    with _client():
+        from gateway.opensearch.bulks import Bulks
+        from gateway.opensearch.cluster import Cluster
+        from gateway.opensearch.membership import list_path, read_gateways
+        from gateway.opensearch.sources import Sources
+    cluster = Cluster(parse_address(url, environment.directory))
+    try:
+        if (await cluster.request("GET", list_path(cluster), allowed=(404,))).status == 404:
+            return ()
+        return await read_gateways(Sources(cluster, Bulks(cluster)))
+    finally:
+        await cluster.close()
+
+
 @contextmanager
 def _client() -> Iterator[None]:
     try:
@@ -43,4 +61,4 @@ def _client() -> Iterator[None]:
         ) from error
 
 
-STORE = StoreType("opensearch", open_opensearch, examine=examine_opensearch)
+STORE = StoreType("opensearch", open_opensearch, examine=examine_opensearch, gateways=gateways_of_opensearch)

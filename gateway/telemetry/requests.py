@@ -42,6 +42,7 @@ class TracedRequests:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
         span = self._tracer.begin_request(_name(method), _attributes(scope, method, headers), headers)
+        scope.setdefault("state", {})["span"] = span
         status = 0
 
         def send_on(message: Message) -> Awaitable[None]:

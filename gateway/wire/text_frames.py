@@ -49,7 +49,7 @@ def numbered_frames(head: bytes, texts: Sequence[str], between: bytes, first: in
     if len(texts) < MANY:
         frames: list[bytes] = []
         for text in texts:
-            frames.append(b"".join((head, strict_json.dump(text), between, b"%d" % first, tail)))
+            frames.append(b"%b%b%b%d%b" % (head, strict_json.dump(text), between, first, tail))
             first += 1
         return frames
     heads, betweens, numbers = repeat(head + b'"'), repeat(b'"' + between), numbers_from(first, len(texts))

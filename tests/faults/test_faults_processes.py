@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import signal
 import socket
 import sqlite3
@@ -213,47 +212,6 @@ async def test_after_kill_9_runs_that_waited_have_an_end_too(tmp_path: Path) -> 
         assert await store.unfinished_runs() == []
         for n in range(3):
             await check_kept(store, f"run-{n}")
-
-
-# --- 55: again and again
-
-
-@pytest.mark.thorough
-@pytest.mark.timeout(120)  # nine processes start, one after the other; each has a deadline of its own
-async def test_kill_9_again_and_again_loses_nothing_that_was_seen(tmp_path: Path) -> None:
-    configuration = configure(tmp_path)
-    chance = random.Random(5)
-    seen: dict[str, dict[int, dict[str, Any]]] = {}
-    for round in range(8):
-        async with gateway_process(configuration) as gateway:
-            for run_id, numbers in seen.items():
-                async with gateway.client.events(run_id) as replay:
-                    await replay.rest()
-                kept = {each.id: each.event for each in read_stream(bytes(replay.body)) if each.id is not None}
-                assert numbers.items() <= kept.items(), f"{run_id} lost what was seen"
-            streams = {}
-            for n in range(3):
-                run_id = f"run-{round}-{n}"
-                body = run_body(run_id=run_id, thread_id=f"thread-{n}", messages=[_user(run_id)])
-                streams[run_id] = await post_forever(gateway, "slow" if n else "payer", body)
-                assert streams[run_id].response.status_code == 200, "no thread is locked"
-            await streams[f"run-{round}-1"].until("TEXT_MESSAGE_CONTENT", chance.randrange(1, 60))
-            reading = [asyncio.create_task(drained(stream)) for stream in streams.values()]
-            await gateway.signal(signal.SIGKILL)
-            await asyncio.gather(*reading)
-            seen |= {run_id: seen_numbers(stream) for run_id, stream in streams.items()}
-            with closing(sqlite3.connect(tmp_path / "gateway.db")) as connection:
-                assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    async with gateway_process(configuration) as gateway:
-        assert await gateway.signal(signal.SIGTERM) == 0
-    assert len(set(trace(tmp_path))) == len(trace(tmp_path)), "no call ran twice"
-    async with store_at(tmp_path) as store:
-        for run_id in seen:
-            await check_kept(store, run_id)
-
-
-def _user(text: str) -> dict[str, str]:
-    return {"id": f"user-{text}", "role": "user", "content": text}
 
 
 # --- 52, 53: SIGTERM and SIGINT

@@ -16,9 +16,11 @@ from tests.a2a_speaker import V1, message, told_by_task
 from tests.agent_api_speaker import process_body
 from tests.agent_api_speaker import told_by_response as told_by_agent_api
 from tests.case_tools import PIXEL
-from tests.opensearch.index_sets import INDEX_SETS
+from tests.opensearch.index_sets import store_url
 from tests.protocol_speakers import SPEAKERS, told_by_ag_ui, told_by_response
+from tests.proxies import needs_nginx
 from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
+from tests.several_gateways import several_gateways
 from tests.told_runs import Question, Speaker, Told, words
 
 _ADD: Final = {"type": "PythonTool", "parameters": {"function": "tests.case_tools:add"}}
@@ -193,21 +195,22 @@ def expected(script: str, speaker: Speaker) -> Told:
     return told
 
 
-def store_url(kind: str, directory: Path, request: pytest.FixtureRequest) -> str:
-    """The URL of a store of that kind."""
-    if kind != "opensearch":
-        return "sqlite:///gateway.db"
-    INDEX_SETS.begin_test(request.getfixturevalue("opensearch_url"))
-    return INDEX_SETS.store_url(directory)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "opensearch"])
+@pytest_asyncio.fixture(
+    scope="module",
+    loop_scope="module",
+    params=["sqlite", "opensearch", pytest.param("three gateways", marks=needs_nginx)],
+)
 async def gateway(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[LocalGateway]:
     directory: Path = tmp_path_factory.mktemp("gateway")
-    store = store_url(request.param, directory, request)
-    async with local_gateway(directory, [script.agent for script in SCRIPTS.values()], store=store) as running:
+    agents = [script.agent for script in SCRIPTS.values()]
+    if request.param == "three gateways":
+        store_url("opensearch", directory, request)
+        async with several_gateways(directory, agents) as several:
+            yield replace(several.gateways[0], client=several.client)
+        return
+    async with local_gateway(directory, agents, store=store_url(request.param, directory, request)) as running:
         yield running
 
 

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import httpx
+import pytest
 
 from gateway.messages import JsonObject
 
@@ -57,3 +58,11 @@ class IndexSets:
 
 
 INDEX_SETS = IndexSets()
+
+
+def store_url(kind: str, directory: Path, request: pytest.FixtureRequest) -> str:
+    """The URL of a gateway's store of that kind, for a test that shares the node with others."""
+    if kind != "opensearch":
+        return "sqlite:///gateway.db"
+    INDEX_SETS.begin_test(request.getfixturevalue("opensearch_url"))
+    return INDEX_SETS.store_url(directory)

@@ -195,6 +195,8 @@ async def test_what_a_killed_gateway_left_is_ended_by_another_one(tmp_path: Path
             await within(two.begin_run(run("r2", "t1"), thread(), keep=1))
         assert busy.value.code == "thread_busy"
         assert await within(two.hold_thread(OWNER, "t1", holds=True))
+        with pytest.raises(ConflictError):
+            await within(two.begin_run(run("r2", "t1"), thread(), keep=1))
         await within(two.end_run(ended(), thread(count=2), keep=1, first=4, records=records(4, 4)))
         assert await logged(two) == numbered(4)
         await within(two.begin_run(run("r2", "t1"), thread(count=2), keep=2))
@@ -254,3 +256,24 @@ async def loaded(store: Store) -> Thread:
 
 async def gathered(work: Sequence[Awaitable[Result]]) -> list[Result]:
     return list(await asyncio.gather(*work))
+
+
+async def test_a_run_whose_request_came_to_two_gateways_at_once_has_the_log_of_the_one_that_began_it(
+    tmp_path: Path,
+) -> None:
+    async with stores(tmp_path) as found:
+        for number in range(8):
+            name = f"run {number}"
+
+            async def begins(store: Store, name: str = name) -> Store | None:
+                try:
+                    await store.begin_run(run(name, name), thread(name), keep=0, records=records(1, 2))
+                except (HeldElsewhereError, ConflictError):
+                    return None
+                return store
+
+            won = await within(gathered([begins(store) for store in found]))
+            (winner,) = [each for each in won if each is not None]
+            await within(winner.append_events(OWNER, name, 3, records(3, 4)))
+            for store in found:
+                assert await logged(store, name) == numbered(4)

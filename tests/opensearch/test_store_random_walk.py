@@ -49,7 +49,8 @@ def broken_at_random(random: Random, share: float) -> Rule:
 @dataclass(slots=True)
 class Walk:
     """What one thread's caller does, one step after the other, and what was acknowledged: the thread's messages (None:
-    there is no thread) and how many events each run has. `open` is the run under way; `is_lost`: its log takes no more.
+    there is no thread) and how many events each run has. `open` is the run under way. `is_lost`: its log takes no more,
+    unless it `is_reopened`: after a deletion that was refused, the log is looked up again.
     """
 
     store: Store
@@ -60,6 +61,7 @@ class Walk:
     over: set[str] = field(default_factory=set)
     open: str | None = None
     is_lost: bool = False
+    is_reopened: bool = False
     count: int = 0
     refused: int = 0
 
@@ -89,7 +91,7 @@ class Walk:
         first = self.random.randint(0, 2)
         events = records(1, first) if first else NO_EVENTS
         await self.store.begin_run(run(run_id, self.thread_id), self.as_is(now), keep=len(kept), records=events)
-        self.messages, self.open, self.is_lost = now, run_id, False
+        self.messages, self.open, self.is_lost, self.is_reopened = now, run_id, False, False
         self.events[run_id] = first
 
     async def append(self) -> None:
@@ -101,7 +103,7 @@ class Walk:
         except StoreError:
             self.is_lost = True
             raise
-        assert not self.is_lost, "events were stored after a gap"
+        assert self.is_reopened or not self.is_lost, "events were stored after a gap"
         self.events[self.open] = last
 
     async def end(self) -> None:
@@ -122,6 +124,7 @@ class Walk:
         self.messages = now
 
     async def delete(self) -> None:
+        self.is_reopened = True
         await self.store.delete_thread(OWNER, self.thread_id)
         self.messages, self.open = None, None
         self.events.clear()

@@ -283,8 +283,8 @@ def _joined(lines: Sequence[bytes]) -> bytes:
         for batch in in_batches(lines[:cut], 7):
             fold.follow(batch.events)
         for profile in PeerProfile:
-            renderer, transcript = _ag_ui(profile), fold.transcript
-            prelude = renderer.prelude(transcript.closed_messages(), fold.state, transcript.open_items())
+            renderer = _ag_ui(profile)
+            prelude = renderer.prelude(fold.closed_messages(), fold.state, fold.open_items())
             rest = renderer.render([*events_of(in_batches(lines[cut:], 1_000_000))], cut + 1)
             found.append(_titled(f"AG-UI {profile.value}: joined after {cut}", prelude + rest))
     return b"".join(found)

@@ -139,10 +139,10 @@ async def test_deltas_that_wait_are_counted_and_folded_for_whoever_asks() -> Non
     scene.live.accept(words("a", "b"))
     assert scene.live.sequence == 4
     scene.live.accept(words("c"))
-    assert [message.text for message in scene.live.fold.transcript.messages] == ["abc"]
+    assert [message.text for message in scene.live.fold.messages] == ["abc"]
     scene.live.accept(words("d"))
     scene.live.give_up(FAILED)
-    assert [message.text for message in scene.live.fold.transcript.messages] == ["abcd"]
+    assert [message.text for message in scene.live.fold.messages] == ["abcd"]
 
 
 async def test_deltas_that_wait_are_not_lost_with_a_batch_that_is_refused() -> None:
@@ -519,7 +519,7 @@ async def _play(batches: list[Events], moves: list[str], data: st.DataObject) ->
     await scene.end()
     log = scene.store.log
     check_log(log)
-    check_thread(log, scene.live.fold.transcript.messages)
+    check_thread(log, scene.live.fold.messages)
     for after, viewer, seen in followers:
         seen += numbered(await read_all(viewer))
         assert seen == log[after:]

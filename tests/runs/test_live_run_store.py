@@ -150,7 +150,7 @@ async def test_with_a_real_store_everybody_gets_all_of_it(sqlite: Store) -> None
         await asyncio.sleep(0)
     number_of_end, records = live.number(live.follow([FINISHED]))
     ended = replace(live.record, status=RunStatus.COMPLETED, finished_at=1.0)
-    thread = Thread(OWNER, THREAD, "agent", 0.0, 1.0, messages=live.fold.transcript.messages)
+    thread = Thread(OWNER, THREAD, "agent", 0.0, 1.0, messages=live.fold.messages)
     await sqlite.end_run(ended, thread, keep=0, first=number_of_end, records=records)
     live.publish_numbered()
     live.finish()

@@ -312,20 +312,20 @@ def test_a_thread_that_was_not_there_is_known_to_be_absent_until_it_is_written()
     cache = ThreadCache()
     key = (OWNER, "t1")
     cache.finish_loading(key, cache.start_loading(key), None, [], 0)
-    assert cache.is_absent(key)
+    assert cache.get(key) is False
     cache.written(key, thread(count=1), 0, [10], 0)
-    assert not cache.is_absent(key)
+    assert cache.get(key) == thread(count=1)
     cache.changed(key)
     loading = cache.start_loading(key)
     cache.changed(key)
     cache.finish_loading(key, loading, None, [], 0)
-    assert not cache.is_absent(key), "it was written while it was read"
+    assert cache.get(key) is None, "it was written while it was read"
     cache.give_up_loading(key, cache.start_loading(key))
-    assert not cache.is_absent(key), "nothing was read"
+    assert cache.get(key) is None, "nothing was read"
     for number in range(2000):
         cache.finish_loading((OWNER, str(number)), cache.start_loading((OWNER, str(number))), None, [], 0)
-    assert not cache.is_absent((OWNER, "0")), "only so many are remembered"
-    assert cache.is_absent((OWNER, "1999"))
+    assert cache.get((OWNER, "0")) is None, "only so many are remembered"
+    assert cache.get((OWNER, "1999")) is False
 
 
 def test_the_samples_are_what_the_log_shows() -> None:
