@@ -26,6 +26,7 @@ SECRET = b"a secret of the store, 32 bytes."
 class Neighbours:
     """The gateways of one store, as one of them sees them. `addresses` are shared by all, by their ids."""
 
+    is_shared = True
     is_first = False
 
     def __init__(self, own_id: str, addresses: dict[str, str]) -> None:

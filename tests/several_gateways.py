@@ -41,20 +41,45 @@ async def several_gateways(
     **configuration: Any,
 ) -> AsyncGenerator[SeveralGateways]:
     """Gateways with the same configuration on the prefix that stands for the folder."""
-    store = INDEX_SETS.store_url(directory)
     async with AsyncExitStack() as stack:
         gateways: list[LocalGateway] = []
         for number in range(count):
-            port = stack.enter_context(held_port())
-            own = directory / f"gateway-{number + 1}"
-            own.mkdir()
-            cluster = {"advertise": f"http://127.0.0.1:{port}", "lease_seconds": lease_seconds}
-            sections = {"cluster": cluster, **(configuration.get("sections") or {})}
-            given = {**configuration, "port": port, "store": store, "sections": sections}
-            opened = local_gateway(own, agents, **given)
+            opened = one_of_several(directory, number + 1, agents, lease_seconds=lease_seconds, **configuration)
             gateways.append(await stack.enter_async_context(opened))
         client = await stack.enter_async_context(balanced(directory, [each.client for each in gateways]))
         yield SeveralGateways(gateways, client)
+
+
+@asynccontextmanager
+async def one_of_several(
+    directory: Path,
+    number: int,
+    agents: Sequence[Mapping[str, Any]],
+    *,
+    lease_seconds: float = LEASE_SECONDS,
+    **configuration: Any,
+) -> AsyncGenerator[LocalGateway]:
+    """The gateway of that number on the prefix that stands for the folder."""
+    own = directory / f"gateway-{number}"
+    own.mkdir()
+    with held_port() as port:
+        cluster = {"advertise": f"http://127.0.0.1:{port}", "lease_seconds": lease_seconds}
+        sections = {"cluster": cluster, **(configuration.get("sections") or {})}
+        given = {**configuration, "port": port, "store": INDEX_SETS.store_url(directory), "sections": sections}
+        async with local_gateway(own, agents, **given) as gateway:
+            yield gateway
+
+
+@asynccontextmanager
+async def two_gateways(
+    directory: Path, agents: Sequence[Mapping[str, Any]], **configuration: Any
+) -> AsyncGenerator[tuple[LocalGateway, LocalGateway]]:
+    """Two of them without nginx. The first one came first."""
+    async with (
+        one_of_several(directory, 1, agents, **configuration) as one,
+        one_of_several(directory, 2, agents, **configuration) as two,
+    ):
+        yield one, two
 
 
 @asynccontextmanager

@@ -27,10 +27,10 @@ from tests.openai_chat_server import ChatServer
 from tests.openai_scene import SLOW, WORDS
 from tests.opensearch.index_sets import INDEX_SETS
 from tests.runner_scene import HANGS, SAYS_HELLO, agent_of
+from tests.several_gateways import two_gateways
 from tests.shared_store_scene import Member, two_members
 from tests.stored_samples import within
 from tests.stub_internet import internet
-from tests.two_gateways import two_gateways
 from tests.waiting import until, until_answered
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.ml_commons_scene import CONFIGURED
 from tests.opensearch.index_sets import INDEX_SETS
 from tests.running_gateway import LocalGateway
-from tests.two_gateways import gateway_of, two_gateways
+from tests.several_gateways import one_of_several, two_gateways
 from tests.waiting import until_answered
 
 STREAM = "plugins.ml_commons.stream_enabled"
@@ -52,10 +52,10 @@ async def test_what_one_gateway_sets_holds_for_the_others(tmp_path: Path) -> Non
 
 
 async def test_transient_settings_hold_until_the_last_gateway_ends(tmp_path: Path) -> None:
-    async with gateway_of(tmp_path, "one", [CONFIGURED]) as one:
+    async with one_of_several(tmp_path, 1, [CONFIGURED]) as one:
         await change(one, {"persistent": {STREAM: True}, "transient": {STREAM: False}})
-        async with gateway_of(tmp_path, "two", [CONFIGURED]) as two:
+        async with one_of_several(tmp_path, 2, [CONFIGURED]) as two:
             expected = {"persistent": {STREAM: "true"}, "transient": {STREAM: "false"}}
             assert await settings(two) == expected
-    async with gateway_of(tmp_path, "three", [CONFIGURED]) as three:
+    async with one_of_several(tmp_path, 3, [CONFIGURED]) as three:
         assert await settings(three) == {"persistent": {STREAM: "true"}, "transient": {}}

@@ -17,7 +17,7 @@ from tests.ml_commons_scene import P
 from tests.openai_scene import SLOW
 from tests.opensearch.index_sets import INDEX_SETS
 from tests.running_gateway import LocalGateway, run_body
-from tests.two_gateways import two_gateways
+from tests.several_gateways import two_gateways
 from tests.waiting import until_answered
 
 CONTAINER = "/memory_containers/c"
