@@ -20,16 +20,16 @@ from gateway.messages import Message, TextBlock, ToolSpec
 from gateway.protocol import ProtocolEnvironment, staying_here
 from gateway.store import HeldElsewhereError
 from tests.a2a_push_scene import ALICE, CONFIG, TAKEN, TASK, THREAD, asking_agent, kinds
-from tests.a2a_scene import A2AClient, of_agent, said
+from tests.a2a_scene import A2AClient, of_agent, results, said
 from tests.a2a_scene import words_of as task_words
 from tests.agent_inputs import agent_input
-from tests.openai_chat_server import ChatServer
-from tests.openai_scene import SLOW, WORDS
+from tests.openai_chat_server import ChatServer, chat_server
+from tests.openai_scene import REFUNDER, SLOW, WORDS
 from tests.opensearch.index_sets import INDEX_SETS
 from tests.runner_scene import HANGS, SAYS_HELLO, agent_of
 from tests.several_gateways import two_gateways
 from tests.shared_store_scene import Member, two_members
-from tests.stored_samples import within
+from tests.stored_samples import CLUSTER_KEY, within
 from tests.stub_internet import internet
 from tests.waiting import until, until_answered
 
@@ -231,3 +231,32 @@ async def test_who_reads_a_run_of_another_gateway_alone_goes_there(tmp_path: Pat
         with pytest.raises(ConflictError) as busy, staying_here():
             await within(two.environment.delete(ALICE, THREAD))
         assert busy.value.code == "thread_busy"
+
+
+async def test_a_stream_of_a_task_that_waits_shows_the_run_whichever_gateway_is_asked_for_it(tmp_path: Path) -> None:
+    async with two_gateways(tmp_path, [REFUNDER]) as (one, two):
+        first, second = A2AClient(one.client), A2AClient(two.client)
+        task = (await first.call("SendMessage", said("refund")))["task"]
+        async with second.stream("SubscribeToTask", {"id": task["id"]}) as stream:
+            await within(stream.read())
+            approved = (await first.call("SendMessage", said("approve", taskId=task["id"])))["task"]
+            assert approved["status"]["state"] == "TASK_STATE_COMPLETED"
+            *_, last = results(await stream.rest())
+        assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_a_gateway_posts_what_a_killed_one_left_as_soon_as_it_knows(tmp_path: Path) -> None:
+    server = {"master_keys": [CLUSTER_KEY.reveal()], "allowed_private_hosts": ["127.0.0.1"]}
+    async with chat_server() as receiver, two_gateways(tmp_path, [SLOW], server=server) as (killed, two):
+        receiver.answers(TAKEN)
+        receiver.repeat = True
+        url = f"http://127.0.0.1:{receiver.port}/hook"
+        asked = {"returnImmediately": True, "taskPushNotificationConfig": {"url": url}}
+        task = (await A2AClient(killed.client).call("SendMessage", said("go", configuration=asked)))["task"]
+        await receiver.received(2)
+        members: Any = killed.application.store.gateways
+        members.stop_beating()
+        await receiver.received(3)
+        assert kinds([each.json for each in receiver.requests]) == ["WORKING", "artifact", "task FAILED"]
+        assert (await A2AClient(two.client).task(task["id"]))["status"]["state"] == "TASK_STATE_FAILED"
+        await within(members._keep_beating())
