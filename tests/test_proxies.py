@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shutil
-import signal
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from gateway.page import WebPage, read_page
 from gateway.server.connection import Connection
 from tests.held_ports import held_port
 from tests.local_certificate import tls_contexts, write_certificate
+from tests.local_proxies import NGINX, Place, needs, nginx_command, running, write_bare_nginx
 from tests.running_gateway import (
     DEADLINE_SECONDS,
     GatewayClient,
@@ -34,41 +33,13 @@ from tests.running_gateway import (
     run_body,
     scripted,
 )
-from tests.waiting import until_listening
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 HANGING = scripted([{"text": "One moment"}, {"hang": True}])
 BRIEF = agent("brief", scripted([{"text": "Yes."}]))
 PUBLIC_URL = "https://agents.example"
 
-NGINX_FRAME = """\
-daemon off;
-master_process off;
-pid {directory}/nginx.pid;
-error_log stderr;
-events {{}}
-http {{
-    access_log off;
-    client_body_temp_path {directory}/body;
-    proxy_temp_path {directory}/proxy;
-    fastcgi_temp_path {directory}/fastcgi;
-    uwsgi_temp_path {directory}/uwsgi;
-    scgi_temp_path {directory}/scgi;
-    include {directory}/agui-gateway.conf;
-}}
-"""
 CADDY_FRAME = "{{\n\tadmin off\n\tauto_https disable_redirects\n}}\n{site}"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a proxy stands in a test: what it listens on, and what it passes requests to."""
-
-    directory: Path
-    port: int
-    plain_port: int
-    upstream: str
-    certificate: Path
 
 
 def replaced(text: str, values: Mapping[str, str]) -> str:
@@ -88,17 +59,7 @@ def write_nginx(place: Place) -> list[str]:
         "/etc/ssl/agents.example/privkey.pem": str(place.certificate),
     }
     site = replaced((DEPLOY / "nginx.conf").read_text("utf-8"), values)
-    return _nginx(place.directory, site)
-
-
-def write_bare_nginx(place: Place) -> list[str]:
-    """nginx as somebody has it who has read nothing."""
-    address = (
-        f"127.0.0.1:{place.port} ssl; ssl_certificate {place.certificate}; ssl_certificate_key {place.certificate}"
-    )
-    return _nginx(
-        place.directory, f"server {{ listen {address}; location / {{ proxy_pass http://{place.upstream}; }} }}"
-    )
+    return nginx_command(place.directory, site)
 
 
 def write_nginx_below_a_path(place: Place) -> list[str]:
@@ -113,12 +74,6 @@ def write_nginx_below_a_path(place: Place) -> list[str]:
     return command
 
 
-def _nginx(directory: Path, site: str) -> list[str]:
-    (directory / "agui-gateway.conf").write_text(site, "utf-8")
-    (directory / "nginx.conf").write_text(NGINX_FRAME.format(directory=directory), "utf-8")
-    return [str(NGINX), "-p", str(directory), "-c", str(directory / "nginx.conf")]
-
-
 def write_caddy(place: Place) -> list[str]:
     values = {
         "agents.example {": f"https://:{place.port} {{\n\ttls {place.certificate} {place.certificate}",
@@ -129,12 +84,7 @@ def write_caddy(place: Place) -> list[str]:
     return [str(CADDY), "run", "--config", str(place.directory / "Caddyfile"), "--adapter", "caddyfile"]
 
 
-NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
 CADDY = shutil.which("caddy")
-
-
-def needs(program: str | None, name: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(program is None and "CI" not in os.environ, reason=f"no {name} is installed here")
 
 
 nginx = pytest.param(write_nginx, id="nginx", marks=needs(NGINX, "nginx"))
@@ -180,25 +130,6 @@ async def proxied(
                     yield Proxied(client, gateway, place)
                 finally:
                     await client.close()
-
-
-@asynccontextmanager
-async def running(command: list[str], place: Place) -> AsyncGenerator[None]:
-    """The proxy's process, once it takes connections."""
-    log = place.directory / "proxy.log"
-    with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, cwd=place.directory,
-            env={"PATH": os.environ["PATH"], "HOME": str(place.directory), "XDG_DATA_HOME": str(place.directory)},
-        )  # fmt: skip
-    try:
-        await until_listening(place.port, process, log.read_text)
-        yield
-    finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            await process.wait()
 
 
 # --- streams
