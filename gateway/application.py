@@ -136,7 +136,7 @@ class Application:
         )
         self.runner = Runner(self.driver)
         self.store.gateways.events = GatewayEvents(
-            on_left=self.driver.recover, on_lost=self.driver.give_up_all, runs=lambda: len(self.driver.runs)
+            on_left=self._end_left, on_lost=self.driver.give_up_all, runs=lambda: len(self.driver.runs)
         )
         self.visitors = self._visitors_of_sites()
         callers = settings.callers
@@ -385,6 +385,7 @@ class Application:
         return StoredAgents(
             self.store.documents, read, opening.open_for_caller,
             most=callers.max_agents, parts=parts_for_callers(rules), clock=self.clock,
+            is_shared=self.store.gateways.is_shared,
         )  # fmt: skip
 
     def take_over(self, definitions: Sequence[AgentDefinition], default: str | None = None) -> dict[str, list[str]]:
@@ -475,6 +476,11 @@ class Application:
             before = now - server.visitor_retention_days * _DAY_SECONDS
             if deleted := await self.runner.delete_idle_visitors(before=before):
                 logger.info("deleted old threads of visitors", extra={"threads": deleted})
+        await self._sweep()
+        # last: the threads that were just deleted may have responses to delete at providers, too
+        await self.runner.removal.go_on(self.driver.agents)
+
+    async def _sweep(self) -> None:
         for sweep in self._sweeps:
             try:
                 await sweep()
@@ -482,8 +488,12 @@ class Application:
                 raise
             except Exception:  # a protocol's failure must not end the removal of old logs
                 logger.exception("a protocol's expired data could not be deleted; it is tried again")
-        # last: the threads that were just deleted may have responses to delete at providers, too
-        await self.runner.removal.go_on(self.driver.agents)
+
+    async def _end_left(self) -> None:
+        """End what other gateways left."""
+        await self.driver.recover()
+        if self._serves:  # else it comes with the first round
+            await self._sweep()
 
     def _own_routes(self, _: ProtocolEnvironment) -> Sequence[BaseRoute]:
         return [

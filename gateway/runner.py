@@ -29,13 +29,13 @@ from gateway.messages import JsonObject, JsonValue, Message, new_id
 from gateway.model_state import conversation_of_call
 from gateway.runs.approvals import AnsweredApproval, approval_of_other_agent
 from gateway.runs.driver import RunDriver
-from gateway.runs.elsewhere import check_here
+from gateway.runs.elsewhere import check_here, is_staying
 from gateway.runs.endings import approval_answered, input_digest, no_message, no_thread, no_version, run_exists
 from gateway.runs.ids import RunIds
 from gateway.runs.intake import is_whole_history, recognised
 from gateway.runs.limits import RunLimits, check_input, check_request
 from gateway.runs.live_run import LiveRun
-from gateway.runs.replay import end_of, join, replay, without_log
+from gateway.runs.replay import end_of, join, replay, so_far, without_log
 from gateway.runs.run_terms import check_options, terms_of
 from gateway.runs.second_tries import failed_before, is_second_try, may_be_second_try
 from gateway.runs.thread_points import RunMessages, ThreadHead, begun_from, run_messages
@@ -303,6 +303,8 @@ class Runner:
             if live.trace is not None:
                 live.trace.note_watched()
             return await live.follow_from(after, pace)
+        if live is None and not record.status.ended and is_staying():
+            return so_far(self.store, self.clock, record, after=after)
         if after == last:
             self._metrics.resumed("ended")
             return None

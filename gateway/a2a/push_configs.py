@@ -123,6 +123,11 @@ class PushConfigs:
         found = await self._environment.documents(caller).get(CONFIGS, task_id, unsealed=unsealed)
         return _configs(found)
 
+    async def thread_of(self, caller: Caller, task_id: str) -> str | None:
+        """The thread of a task that has configs; None: it has none."""
+        found = await self._environment.documents(caller).get(CONFIGS, task_id)
+        return None if found is None else found.thread_id
+
     async def one(self, caller: Caller, task_id: str, config_id: str, *, unsealed: bool = False) -> PushConfig | None:
         """A config of a task; None: there is none."""
         configs = await self.of_task(caller, task_id, unsealed=unsealed)

@@ -3,7 +3,8 @@
 Below: push_configs, stored_tasks, tasks. Above: methods, the protocol. A config of a task is one follower: it reads the
 events of the task's runs as any viewer does, from the log where it is slow, so a receiver never holds up a run nor
 another receiver. Updates that it cannot deliver are left out until the run ends; then the receiver gets the whole task.
-If a process did not finish, the next one posts the task once, as it is then.
+If a process did not finish, the next one posts the task once, as it is then. Of several gateways the one that holds the
+task's thread posts, and no other: who follows a task holds its thread until there is nothing more to post.
 https://a2a-protocol.org/latest/specification/#433-push-notification-payload (1.0)
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -29,7 +30,7 @@ from gateway.errors import GatewayError, InvalidRequestError, NotFoundError
 from gateway.events import Event, RunFailed, RunFinished, count_of
 from gateway.messages import JsonObject
 from gateway.protocol import ProtocolEnvironment
-from gateway.store import RunRecord
+from gateway.store import HeldElsewhereError, RunRecord
 
 logger = logging.getLogger(__name__)
 
@@ -87,10 +88,22 @@ class PushDelivery:
             earlier.pop()
         over = not first_run and task.fold.state.ended
         config = replace(config, seen=earlier[-1] if earlier else "", over=over)
-        kept = await self._configs.put(caller, task_id, thread_id, config, counted=not first_run)
-        if not over:
-            self._expect(_Key(caller.owner, task_id, kept.config_id), thread_id)
+        async with self._holding(caller, thread_id):
+            kept = await self._configs.put(caller, task_id, thread_id, config, counted=not first_run)
+            if not over:
+                await self._expect(_Key(caller.owner, task_id, kept.config_id), thread_id)
         return kept.shown(task_id, config.dialect)
+
+    async def go_on(self, caller: Caller, task: StoredTask) -> None:
+        """Post the updates of the task's run, which has begun here: another gateway may have followed the task before.
+
+        Raises:
+            StoreError: its configs cannot be read.
+        """
+        if self._environment.gateways.is_shared:
+            for config in await self._configs.of_task(caller, task.fold.task_id):
+                if not config.over:
+                    await self._expect(_Key(caller.owner, task.fold.task_id, config.config_id), task.fold.context_id)
 
     async def get(self, caller: Caller, task_id: str, config_id: str, dialect: Dialect) -> JsonObject:
         """A config as it is shown; without an id the task's first one. Raises NotFoundError (-32001)."""
@@ -106,7 +119,22 @@ class PushDelivery:
 
     async def delete(self, caller: Caller, task_id: str, config_id: str) -> None:
         """Delete a config, if it is there: nothing is posted to it any more."""
-        await self._configs.delete(caller, task_id, config_id)
+        key, thread_id = _Key(caller.owner, task_id, config_id), await self._configs.thread_of(caller, task_id)
+        if thread_id is None:
+            return
+        async with self._holding(caller, thread_id):
+            await self._configs.delete(caller, task_id, config_id)
+            if key in self._open.get((caller.owner, thread_id), ()):
+                self._follow(key, thread_id)  # which finds it gone
+
+    @asynccontextmanager
+    async def _holding(self, caller: Caller, thread_id: str) -> AsyncGenerator[None]:
+        """Change the configs of a thread's task at the gateway that posts to them. Raises HeldElsewhereError."""
+        stop = await self._environment.on_run_begun(caller, thread_id, lambda _: None)
+        try:
+            yield
+        finally:
+            stop()
 
     # --- the process
 
@@ -116,7 +144,8 @@ class PushDelivery:
         async for found, config in self._configs.open():
             key, thread_id = _Key(found.owner, found.document_id, config.config_id), found.thread_id or ""
             known.discard((key, thread_id))
-            self._expect(key, thread_id, only_end=True)
+            with suppress(HeldElsewhereError):  # that gateway posts them
+                await self._expect(key, thread_id, only_end=True)
         for key, thread_id in known:  # these may be gone: then they are forgotten
             self._follow(key, thread_id)
         await self._configs.forget_old()
@@ -135,11 +164,18 @@ class PushDelivery:
 
     # --- followers
 
-    def _expect(self, key: _Key, thread_id: str, *, only_end: bool = False) -> None:
+    async def _expect(self, key: _Key, thread_id: str, *, only_end: bool = False) -> None:
+        """Post what comes. Raises HeldElsewhereError: another gateway does."""
         place = (key.owner, thread_id)
         self._open.setdefault(place, set()).add(key)
-        if place not in self._listening:
-            self._listening[place] = self._environment.on_run_begun(Caller(key.owner), thread_id, self._note_run)
+        try:
+            if place not in self._listening:
+                stop = await self._environment.on_run_begun(Caller(key.owner), thread_id, self._note_run)
+                self._listening.pop(place, _nothing)()  # another one may have come meanwhile
+                self._listening[place] = stop
+        except BaseException:
+            self._forget(key, thread_id)
+            raise
         self._follow(key, thread_id, only_end=only_end)
 
     def _forget(self, key: _Key, thread_id: str) -> None:
@@ -147,7 +183,7 @@ class PushDelivery:
         keys = self._open.get(place, set())
         keys.discard(key)
         if not keys and self._open.pop(place, None) is not None:
-            self._listening.pop(place)()
+            self._listening.pop(place, _nothing)()
 
     def _note_run(self, record: RunRecord) -> None:
         for key in self._open.get((record.owner, record.thread_id), ()):
@@ -171,9 +207,11 @@ class PushDelivery:
                 if key not in self._again:
                     return
                 only_end = False
-        except (_GoneError, NotFoundError):  # the config or its task was deleted
+        except (_GoneError, NotFoundError, HeldElsewhereError):  # the config or its task was deleted, or is another's
             self._forget(key, thread_id)
         except GatewayError as error:
+            if self._environment.gateways.is_shared:  # the first gateway tries again
+                self._forget(key, thread_id)
             logger.warning(
                 "push notifications of a task stop; the next ones are tried again", extra={**extra, "code": error.code}
             )
@@ -253,6 +291,7 @@ class PushDelivery:
         for pause in (0.0, *_PAUSES):
             if pause:
                 await self._environment.pause(pause)
+            await self._environment.gateways.until_sure()
             config = await self._configs.one(caller, key.task_id, key.config_id, unsealed=True)
             if config is None:
                 raise _GoneError
@@ -280,6 +319,10 @@ class PushDelivery:
         except InvalidRequestError as error:
             return error.message
         return "" if 200 <= status < 300 else f"the answer was status {status}"
+
+
+def _nothing() -> None:
+    """There is no listening to end."""
 
 
 def _bodies(dialect: Dialect, fold: TaskFold, updates: Sequence[PushUpdate]) -> list[tuple[bytes, bool]]:

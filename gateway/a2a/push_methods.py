@@ -75,7 +75,11 @@ class PushMethods:
         return self._push.read(sent.push_config, sent.push_pointer, asked.dialect)
 
     async def put_with(self, asked: Asked, config: PushConfig | None, started: StartedRun) -> None:
-        """Keep the config that came with the message of a run, which has begun. Raises GatewayError."""
+        """Keep the config that came with the message of a run, which has begun, and post to those that its task had.
+        Raises GatewayError.
+        """
+        if len(started.task.runs) > 1:
+            await self._push.go_on(asked.caller, started.task)
         if config is not None:
             record = started.task.last
             await self._push.put(asked.caller, started.task.fold.task_id, config, first_run=record.run_id)

@@ -15,7 +15,7 @@ from gateway.a2a.renderer import TaskBody, TaskRenderer
 from gateway.a2a.request import SendRequest
 from gateway.a2a.routes import EXTENSIONS_HEADER, Asked
 from gateway.a2a.start import StartedRun
-from gateway.a2a.stored_tasks import StoredTask, StoredTasks
+from gateway.a2a.stored_tasks import NextRun, StoredTask, StoredTasks
 from gateway.access.callers import Caller
 from gateway.errors import GatewayError
 from gateway.events import Event, RunFailed, RunFinished
@@ -24,7 +24,7 @@ from gateway.protocol import Batch, ProtocolEnvironment, Viewer
 from gateway.protocol.renderer import rendered_body
 from gateway.protocol.requests import end_with_client
 from gateway.sse import CutOffError, EventStreamResponse, FrameSource, RunFrames
-from gateway.store import RunRecord
+from gateway.store import HeldElsewhereError, RunRecord
 
 
 class Sender:
@@ -67,8 +67,9 @@ class Sender:
         task, viewer = await self._tasks.watch(asked.caller, task_id, shows_activity=asked.shows_activity)
         if viewer is None and task.fold.state.ended:
             raise unsupported(f"the task {task.fold.task_id!r} has ended; GetTask shows what became of it")
+        coming = viewer or await self._tasks.next_begins(asked.caller, task.fold.context_id)
         renderer = TaskRenderer(task.fold, asked.dialect, envelope=asked.call_id)
-        source = TaskFrames(self._environment, asked.caller, task, _joined(renderer), viewer)
+        source = TaskFrames(self._environment, asked.caller, task, _joined(renderer), coming)
         return self._streamed(asked, source, renderer)
 
 
@@ -104,7 +105,9 @@ class TimedEvents:
 
 
 class TaskFrames:
-    """The frames of a task from now on, see sse.FrameSource. While it waits for its caller there are none."""
+    """The frames of a task from now on, see sse.FrameSource: of the run that is `coming`. While the task waits for its
+    caller there are none.
+    """
 
     def __init__(
         self,
@@ -112,14 +115,15 @@ class TaskFrames:
         caller: Caller,
         task: StoredTask,
         render: Callable[[Sequence[Event], int], bytes],
-        viewer: Viewer | None,
+        coming: Viewer | NextRun,
     ) -> None:
         self._environment = environment
         self._tasks = environment.shared(StoredTasks)
         self._caller = caller
         self._task = task
         self._render = render
-        self._frames = None if viewer is None else self._of_run(viewer)
+        self._next = coming if isinstance(coming, NextRun) else None
+        self._frames = None if isinstance(coming, NextRun) else self._of_run(coming)
         self._waiting: asyncio.Future[None] | None = None
         self._left = self._over = False
 
@@ -129,14 +133,16 @@ class TaskFrames:
 
     async def next(self, timeout_seconds: float) -> bytes | None:
         try:
-            while self._frames is None and not self._left:
-                with self._tasks.next_begins(self._caller, self._task.fold.context_id) as begins:  # before one could
-                    if (record := await self._tasks.next_run(self._caller, self._task)) is not None:
-                        return await self._go_on(record, timeout_seconds)
-                    if not await self._wait(begins, timeout_seconds):
-                        return None
+            while (coming := self._next) is not None:
+                coming.begins.clear()  # before the look: one that begins after it is waited for
+                if (record := await self._tasks.next_run(self._caller, self._task)) is not None:
+                    return await self._go_on(record, timeout_seconds)
+                if not (self._left or await self._wait(coming.begins, timeout_seconds)):
+                    return None
         except GatewayError as error:  # the task was deleted, or the store cannot be read
             raise CutOffError(error.message) from error
+        except HeldElsewhereError as error:  # this gateway was taken for dead
+            raise CutOffError("another gateway has the task now") from error
         return b"" if self._frames is None else await self._frames.next(timeout_seconds)
 
     async def _wait(self, begins: asyncio.Event, seconds: float) -> bool:
@@ -150,6 +156,7 @@ class TaskFrames:
 
     async def _go_on(self, record: RunRecord, timeout_seconds: float) -> bytes | None:
         """The first frames of the run that goes on with the task."""
+        self._wait_no_more()
         if (viewer := await self._tasks.begin(self._caller, self._task, record)) is None:
             self._over = True
             return self._render(await self._tasks.lost_events(self._caller, record), 1)
@@ -161,8 +168,14 @@ class TaskFrames:
     def _of_run(self, viewer: Viewer) -> RunFrames:
         return RunFrames(TimedEvents(self._environment, self._caller, self._task, viewer), self._render)
 
+    def _wait_no_more(self) -> None:
+        if self._next is not None:
+            self._next.stop()
+            self._next = None
+
     def close(self) -> None:
         self._left = True
+        self._wait_no_more()
         if self._waiting is not None:
             self._waiting.cancel()
         if self._frames is not None:

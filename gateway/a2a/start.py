@@ -36,7 +36,7 @@ from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.events import Interrupt
 from gateway.messages import ContentBlock, JsonObject, JsonValue, Message, TextBlock, ToolResult
 from gateway.options.run_options import RunOptions
-from gateway.protocol import ProtocolEnvironment, Viewer
+from gateway.protocol import ProtocolEnvironment, Viewer, staying_here
 from gateway.protocol.begin import DIGEST, Plan, Plans, begin_planned, body_digest
 from gateway.protocol.requests import request_id_of
 from gateway.store import RunRecord
@@ -87,7 +87,9 @@ class Starter:
         digest = body_digest({"agent": asked.agent_id, "message": sent.message})
         await self._environment.turn_after(asked.caller, sent.items)
         task_id = new_task_id(f"message {sent.message_id}")
-        if (record := await self._environment.known_run(asked.caller, task_id)) is not None:
+        with staying_here():  # only an earlier copy of the message leads to another gateway
+            record = await self._environment.known_run(asked.caller, task_id)
+        if record is not None:
             task = self._new_task(asked, task_id, record.thread_id)
             if (begun := await self._begun_before(asked, task, record, digest)) is not None:
                 return begun

@@ -7,8 +7,7 @@ runs that went on where one of its runs waited, also by another protocol. Only t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -72,6 +71,14 @@ class StoredTask:
     @property
     def last(self) -> RunRecord:
         return self.runs[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class NextRun:
+    """A wait for the next run of a context: `begins` is set once one begins. Call `stop` at the end."""
+
+    begins: asyncio.Event
+    stop: Callable[[], None]
 
 
 class StoredTasks:
@@ -273,15 +280,15 @@ class StoredTasks:
 
     # --- waiting for a task to go on
 
-    @contextmanager
-    def next_begins(self, caller: Caller, context_id: str) -> Generator[asyncio.Event]:
-        """An event that is set once another run begins in the context."""
-        event = asyncio.Event()
-        stop = self._environment.on_run_begun(caller, context_id, lambda _: event.set())
-        try:
-            yield event
-        finally:
-            stop()
+    async def next_begins(self, caller: Caller, context_id: str) -> NextRun:
+        """Wait for the next run of a context, which will begin at this gateway.
+
+        Raises:
+            HeldElsewhereError: another gateway holds the thread.
+        """
+        begins = asyncio.Event()
+        stop = await self._environment.on_run_begun(caller, context_id, lambda _: begins.set())
+        return NextRun(begins, stop)
 
 
 def _outputs(given: Sequence[Message]) -> list[JsonValue]:

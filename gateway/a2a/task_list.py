@@ -23,7 +23,7 @@ from gateway.a2a.stored_tasks import StoredTasks, WholeRun
 from gateway.a2a.tasks import ORIGIN, TaskFold, task_of
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import ProtocolEnvironment, staying_here
 from gateway.protocol.pages import PageSize
 from gateway.protocol.requests import whole_number
 from gateway.store import Page, RunFilter, RunRecord, RunStatus
@@ -76,7 +76,10 @@ class TaskList:
 
     async def page(self, asked: Asked, params: JsonObject) -> JsonObject:
         """The result of ListTasks. Raises InvalidRequestError (-32602)."""
-        wanted = _read(params, asked)
+        with staying_here():  # several gateways may have these tasks
+            return await self._page(asked, _read(params, asked))
+
+    async def _page(self, asked: Asked, wanted: _Wanted) -> JsonObject:
         tasks: list[JsonValue] = []
         cursor, looked_at, count = wanted.cursor, 0, wanted.total
         size = PageSize()

@@ -224,6 +224,7 @@ class AgentDirectory(Mapping[str, OpenAgent]):
     async def _use(self, owner: str, agent_id: str) -> OpenAgent:
         """A stored agent, opened. It is not held yet: the caller must hold it before the next `await`."""
         stored = self._stored(agent_id)
+        await self._forget_changed(stored, agent_id)
         while (loaded := self._loaded.pop(agent_id, None)) is None:
             loading = self._loading.setdefault(agent_id, object())
             try:
@@ -242,6 +243,14 @@ class AgentDirectory(Mapping[str, OpenAgent]):
             raise no_agent(agent_id)
         self._close_unused(loaded.agent)
         return loaded.agent
+
+    async def _forget_changed(self, stored: StoredAgents, agent_id: str) -> None:
+        """Forget the open agent if another gateway has changed or deleted it."""
+        loaded = self._loaded.get(agent_id)
+        if loaded is None or await stored.is_current(agent_id, loaded):
+            return
+        if self._loaded.get(agent_id) is loaded:
+            self._forget(agent_id)
 
     @contextmanager
     def _holding(self, agent: OpenAgent) -> Generator[None]:

@@ -100,11 +100,12 @@ class StoredAgent:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A stored agent that is open."""
+    """A stored agent that is open. `version` is that of its document."""
 
     owner: str
     public: bool
     agent: OpenAgent
+    version: int
 
     def is_seen_by(self, owner: str) -> bool:
         return self.public or self.owner == owner
@@ -126,13 +127,15 @@ class StoredAgents:
         most: int | None = None,
         parts: PartsForCallers = PartsForCallers(),
         clock: Clock | None = None,
+        is_shared: bool = False,
     ) -> None:
-        """`most`: how many agents one owner may store."""
+        """`most`: how many agents one owner may store. `is_shared`: other gateways may write them too."""
         self._documents = documents
         self._read = read
         self._open = open_agent
         self._most = most
         self._clock = clock or SystemClock()
+        self._is_shared = is_shared
         self.parts = parts
 
     async def load(self, owner: str, agent_id: str) -> Loaded | None:
@@ -155,7 +158,14 @@ class StoredAgents:
                 f"changed: {problems or error.message}",
                 code="agent_unusable",
             ) from error
-        return Loaded(found.owner, found.public, replace(agent, about=body[ABOUT]))
+        return Loaded(found.owner, found.public, replace(agent, about=body[ABOUT]), found.version)
+
+    async def is_current(self, agent_id: str, loaded: Loaded) -> bool:
+        """Whether no other gateway has changed or deleted the agent since it was loaded. Raises StoreError."""
+        if not self._is_shared:
+            return True
+        found = await self._documents.get(AGENTS, agent_id, loaded.owner)
+        return found is not None and found.version == loaded.version
 
     async def put(self, owner: str, agent_id: str, agent: AgentToStore) -> bool:
         """Create the owner's agent, or replace it; returns whether it is new.

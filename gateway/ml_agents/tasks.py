@@ -25,7 +25,7 @@ from gateway.errors import (
 )
 from gateway.messages import JsonObject
 from gateway.ml_commons.answers import hits_of, milliseconds, new_document_id
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import ProtocolEnvironment, staying_here
 from gateway.protocol.renderer import Renderer
 from gateway.store import RunRecord, RunStatus
 
@@ -109,7 +109,7 @@ class Tasks:
         documents = _documents(self._environment, caller)
         under_way: JsonObject = {"query": {"terms": {"state": [*_UNDER_WAY]}}, "size": _AT_ONCE}
         for hit in hits_of(await documents.search(TASKS, under_way)):
-            with suppress(NotFoundError):
+            with suppress(NotFoundError), staying_here():  # several gateways may have their runs
                 await self.task(caller, hit["_id"])
         return await documents.search(TASKS, body)
 

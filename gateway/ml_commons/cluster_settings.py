@@ -1,7 +1,8 @@
 """The settings that hold now, and those that callers set: kept in the store, and here in memory.
 
 Below: feature_settings; the protocols' environment. Above: the protocols, which ask whether a feature is on. A
-transient setting holds until the gateway ends; then a persistent one, the configuration file, the default.
+transient setting holds until the last gateway of the store ends; then a persistent one, the configuration file, the
+default. What one gateway sets holds for the others within two seconds.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from gateway.access.callers import Caller
-from gateway.documents.document import DocumentKind
-from gateway.messages import JsonObject
+from gateway.documents.document import Document, DocumentKind
+from gateway.errors import ConflictError
 from gateway.ml_commons.feature_settings import (
     DEFAULTS,
     MAX_JSON_SIZE,
@@ -36,6 +37,9 @@ SECTION: Final = "ml_commons"
 
 _SETTINGS: Final = DocumentKind("cluster settings", {})
 _ID: Final = "ml_commons"
+_TRANSIENT: Final = "transient"
+"""The member of the document that has the transient settings; the others are persistent ones."""
+_CHANGED_MEANWHILE: Final = frozenset({"id_taken", "version_conflict"})
 
 
 class ClusterSettings:
@@ -48,16 +52,16 @@ class ClusterSettings:
         self._configured = {name: read_setting(name, value) for name, value in configured.items()}
         self._set: dict[Lifetime, dict[str, SettingValue]] = {"persistent": {}, "transient": {}}
         self._changing = asyncio.Lock()
+        self._version = 0  # of the document that was read last
         self._values = self._current()
 
     async def open(self) -> None:
-        """Read the stored settings. Raises StoreError."""
-        stored = await self._documents.get(_SETTINGS, _ID)
-        if stored is not None:
-            # an earlier or later version of the gateway may have kept settings that this one does not know
-            known = {name: value for name, value in stored.body.items() if name in DEFAULTS}
-            self._set["persistent"] = {name: read_setting(name, value) for name, value in known.items()}
-        self._apply()
+        """Read the stored settings, and from now on what other gateways set. Raises StoreError."""
+        await self._read()
+        gateways = self._environment.gateways
+        if gateways.is_first and (left := self._set["transient"]):  # those of gateways that have ended
+            await self._keep({}, dict.fromkeys(left))
+        gateways.events.on_beat.append(self._read)
 
     def check(self, feature: Feature, message: str = "") -> None:
         """Refuse a request for a feature that is off, with this `message` in place of the feature's own.
@@ -91,14 +95,37 @@ class ClusterSettings:
             StoreError: not now.
         """
         self._environment.check_administrator(caller)
-        async with self._changing:
-            kept = _changed(self._set["persistent"], persistent)
-            if persistent:
-                await self._documents.put(_SETTINGS, _ID, cast(JsonObject, kept))
-            self._set = {"persistent": kept, "transient": _changed(self._set["transient"], transient)}
-            self._apply()
+        await self._keep(persistent, transient)
         names = sorted({*persistent, *transient})
         logger.info("settings were changed", extra={"owner": caller.owner, "settings": names})
+
+    async def _read(self) -> None:
+        async with self._changing:
+            self._take(await self._documents.get(_SETTINGS, _ID))
+
+    def _take(self, stored: Document | None) -> None:
+        """Use the settings as they are stored."""
+        if stored is None or stored.version == self._version:
+            return
+        self._version = stored.version
+        self._set = {"persistent": _known(stored.body), "transient": _known(stored.body.get(_TRANSIENT))}
+        self._apply()
+
+    async def _keep(self, persistent: Changes, transient: Changes) -> None:
+        async with self._changing:
+            while True:
+                stored = await self._documents.get(_SETTINGS, _ID)
+                self._take(stored)
+                body: Any = _changed(self._set["persistent"], persistent)
+                body[_TRANSIENT] = _changed(self._set["transient"], transient)
+                try:
+                    await self._documents.put(_SETTINGS, _ID, body, 0 if stored is None else stored.version)
+                except ConflictError as error:
+                    if error.code not in _CHANGED_MEANWHILE:
+                        raise
+                    continue  # another gateway was faster
+                self._take(await self._documents.get(_SETTINGS, _ID))
+                return
 
     def _apply(self) -> None:
         self._values = self._current()
@@ -116,3 +143,9 @@ class ClusterSettings:
 def _changed(before: Mapping[str, SettingValue], changes: Changes) -> dict[str, SettingValue]:
     after = {**before, **changes}
     return {name: value for name, value in after.items() if value is not None}
+
+
+def _known(stored: object) -> dict[str, SettingValue]:
+    """The settings in a member of the document; an earlier or later version of the gateway may have kept others."""
+    given: Any = stored or {}
+    return {name: read_setting(name, value) for name, value in given.items() if name in DEFAULTS}

@@ -47,7 +47,7 @@ from gateway.ml_memory.memory_requests import (
     source_asked,
     too_large_hits,
 )
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import ProtocolEnvironment, staying_here
 from gateway.protocol.fields import Fields
 from gateway.protocol.pages import PAGE_BYTES
 from gateway.query_dsl.search_body import MAX_RESULT_WINDOW, SourceFilter
@@ -229,26 +229,34 @@ class ContainerMemories:
             hit["_source"] = shown_fields(wanted, shown_document(hit["_source"], None))
 
     async def delete_found(self, memories: Memories, query: JsonValue, *, counted: bool = True) -> int:
-        """Delete the memories that the query finds, null: all. Gives their number. They are counted as one change."""
+        """Delete the memories that the query finds, null: all. Gives their number. They are counted as one change.
+
+        Raises:
+            ConflictError: another gateway is at work on one of their threads.
+        """
         found = await self._all_found(memories, query)
         if counted and found:
             self.environment.count(self.caller)
         named = {memory_id: name for memory_id, each in found.items() if (name := named_message(each)) is not None}
-        await self._remove_messages(named.values())
         deleted = len(named)
-        for memory_id in found.keys() - named.keys():
-            with suppress(NotFoundError):  # it went with its session
-                await self.delete(memories, memory_id, counted=False)
-                deleted += 1
+        with staying_here():
+            await self._remove_messages(named.values())
+            for memory_id in found.keys() - named.keys():
+                with suppress(NotFoundError):  # it went with its session
+                    await self.delete(memories, memory_id, counted=False)
+                    deleted += 1
         return deleted
 
     async def leave(self) -> None:
         """Take the sessions' threads out of the container before it is deleted: their messages are no working memory
         any more. The sessions' ids stay taken as long as the threads exist (memory_access.is_session).
+
+        Raises:
+            ConflictError: another gateway is at work on one of the threads.
         """
         sessions = MEMORIES["sessions"].kind
         for session_id in await self._all_found(MEMORIES["sessions"], None):
-            with suppress(NotFoundError):  # it was deleted meanwhile
+            with suppress(NotFoundError), staying_here():  # it was deleted meanwhile
                 await self.environment.update_thread(
                     self.caller, session_id, ThreadChange(collection=""), counted=False
                 )

@@ -9,19 +9,18 @@ from __future__ import annotations
 import heapq
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from typing import Any, Final
 
 from gateway.access.callers import Caller
 from gateway.documents.document import Document
-from gateway.errors import ForbiddenError, InvalidRequestError, NotFoundError
+from gateway.errors import ConflictError, ForbiddenError, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.answers import hits_of, milliseconds
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_memory.container_memories import ContainerMemories
 from gateway.ml_memory.memory_containers import retention_policy
 from gateway.ml_memory.memory_kinds import CONTAINERS, MEMORIES, Memories
-from gateway.protocol import ProtocolEnvironment
+from gateway.protocol import ProtocolEnvironment, staying_here
 from gateway.query_dsl.search_body import MAX_RESULT_WINDOW
 
 logger = logging.getLogger(__name__)
@@ -70,8 +69,9 @@ async def apply_policy(
     for name, limits in policy.items():
         counts[name] = 0
         while due := await _due(memories, MEMORIES[name], limits, window):
-            counts[name] += len(due)
-            if dry or not await _delete(memories, MEMORIES[name], due):
+            deleted = len(due) if dry else await _delete(memories, MEMORIES[name], due)
+            counts[name] += deleted
+            if dry or not deleted:
                 break
     return counts
 
@@ -91,11 +91,18 @@ async def _with_policy(environment: ProtocolEnvironment, caller: Caller) -> Asyn
 
 
 async def _delete(memories: ContainerMemories, kind: Memories, due: list[str]) -> int:
+    """Delete these memories, except for those on whose threads another gateway is at work. Gives their number."""
     deleted = 0
     for memory_id in due:
-        with suppress(NotFoundError):  # it was deleted meanwhile
-            await memories.delete(kind, memory_id, counted=False)
-            deleted += 1
+        try:
+            with staying_here():
+                await memories.delete(kind, memory_id, counted=False)
+                deleted += 1
+        except NotFoundError:  # it was deleted meanwhile
+            continue
+        except ConflictError as error:
+            if error.code != "thread_busy":
+                raise
     return deleted
 
 

@@ -14,18 +14,18 @@ import binascii
 import hashlib
 import hmac
 import os
-from contextlib import suppress
 from typing import Final
 
 import orjson
 
 from gateway.documents.document import DocumentKind
-from gateway.errors import ConflictError
 from gateway.messages import Opaque, ReasoningBlock
 from gateway.protocol import ProtocolEnvironment
 
-_KEY: Final = DocumentKind("reasoning key", {}, sealed=("/key",))
+_SECRET: Final = "reasoning envelopes"
 _ID: Final = "openai_api"
+_EARLIER_KEY: Final = DocumentKind("reasoning key", {}, sealed=("/key",))
+"""The document in which earlier versions of the gateway kept the key."""
 _KEY_BYTES: Final = 32
 _SIGNATURE_BYTES: Final = 16
 _VERSION: Final = "r1"
@@ -67,6 +67,7 @@ class EnvelopeKey:
     """The store's key for envelopes: `environment.shared(EnvelopeKey)`."""
 
     def __init__(self, environment: ProtocolEnvironment) -> None:
+        self._environment = environment
         self._documents = environment.own_documents()
         self._envelopes: ReasoningEnvelopes | None = None
         self._reading = asyncio.Lock()
@@ -83,13 +84,9 @@ class EnvelopeKey:
             return self._envelopes
 
     async def _key(self) -> bytes:
-        if (key := await self._kept()) is None:
-            with suppress(ConflictError):  # another process was faster
-                await self._documents.put(_KEY, _ID, {"key": os.urandom(_KEY_BYTES).hex()}, if_version=0)
-            key = await self._kept()
-        assert key is not None, "it is kept now"
+        earlier = await self._documents.get(_EARLIER_KEY, _ID, unsealed=True)
+        fresh = os.urandom(_KEY_BYTES) if earlier is None else bytes.fromhex(str(earlier.body["key"]))
+        key = await self._environment.keep_secret(_SECRET, fresh)
+        if earlier is not None:
+            await self._documents.delete(_EARLIER_KEY, _ID)
         return key
-
-    async def _kept(self) -> bytes | None:
-        found = await self._documents.get(_KEY, _ID, unsealed=True)
-        return None if found is None else bytes.fromhex(str(found.body["key"]))

@@ -22,7 +22,7 @@ from gateway.openai_api.ids import place_of
 from gateway.openai_api.questions import asked_ids
 from gateway.openai_api.responses_items import ApprovalItem, InputItem, ReferenceItem, SaidItem
 from gateway.openai_api.responses_request import ResponsesRequest
-from gateway.protocol import ProtocolEnvironment, ThreadHead
+from gateway.protocol import ProtocolEnvironment, ThreadHead, staying_here
 from gateway.store import RunRecord
 
 _MOST_TRIED: Final = 3  # runs of which a client replays items; usually the last one is there
@@ -71,7 +71,8 @@ async def find_chain(environment: ProtocolEnvironment, caller: Caller, request: 
         return await _of_conversation(environment, caller, request.conversation)
     for run_id in islice(_own_runs(request.items), _MOST_TRIED):
         try:
-            record, head = await environment.run_and_head(caller, run_id)
+            with staying_here():  # only the thread that is gone on with leads to another gateway
+                record, head = await environment.run_and_head(caller, run_id)
             if head is not None and record.status.ended and record.thread_length is not None:
                 replays = run_id in _own_runs(request.items, answers=False)
                 return await _behind(environment, caller, record, head, request, replays=replays)

@@ -102,6 +102,7 @@ class Membership:
         self._first = ""
         self._have_left = False  # others are gone, and `on_left` has not ended yet
         self._leaving: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
         self._beaten = asyncio.Event()
         self._beating: asyncio.Task[None] | None = None
         self._failure = StoreError("the OpenSearch cluster does not answer")
@@ -210,12 +211,12 @@ class Membership:
             await self._request("DELETE", heartbeat_key(self.own_id), _where(place))
 
     async def _stop(self) -> None:
-        for task in (self._beating, self._leaving):
+        for task in (self._beating, self._leaving, self._telling):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
-        self._beating = self._leaving = None
+        self._beating = self._leaving = self._telling = None
 
     def check(self) -> None:
         """Raises StoreError if the cluster has not acknowledged a heartbeat lately, or another gateway took this one
@@ -246,6 +247,20 @@ class Membership:
             self._failure = error
             self._heard_anew()
             logger.warning("this gateway's heartbeat could not be stored", extra={"code": error.code})
+        else:
+            if self.is_shared and self._telling is None:
+                self._telling = asyncio.create_task(self._tell(), name="beat")
+
+    async def _tell(self) -> None:
+        """Call those who want to know of each beat: not within it, because the next one must not wait for them."""
+        try:
+            for called in self.events.on_beat:
+                await called()
+        except Exception as error:
+            code = error.code if isinstance(error, StoreError) else "internal_error"
+            logger.warning("what other gateways changed is not known yet", extra={"code": code}, exc_info=error)
+        finally:
+            self._telling = None
 
     def stop_beating(self) -> None:
         """Write the heartbeat no more, as a killed process does."""

@@ -31,7 +31,7 @@ closed_protocols.py   refuses keys the protocols that are turned off for them
 time_sharing.py    shares the loop's time between long pieces of work
 
 It also gives the types of lower floors that the code of protocols names: Viewer, Batch and ThreadHead (gateway.runs),
-OpenAgent, StoredAgent and ToolDescription (gateway.agents).
+OpenAgent, StoredAgent and ToolDescription (gateway.agents); and `staying_here`, for what touches several threads.
 
 Below: the runner, access, problems, errors. Above: the rooms of protocols.
 """
@@ -46,6 +46,7 @@ from gateway.protocol.requests import caller_of, page_asked, path_id, read_body,
 from gateway.protocol.routes import Endpoint, VisitorRoute
 from gateway.protocol.thread_access import WHOLE_THREAD
 from gateway.protocol.wire_protocol import WireProtocol
+from gateway.runs.elsewhere import staying_here
 from gateway.runs.thread_points import ThreadHead
 from gateway.runs.viewer import Batch, Viewer
 
@@ -70,5 +71,6 @@ __all__ = [
     "rendered_body",
     "rendered_stream",
     "request_id_of",
+    "staying_here",
     "time_text",
 ]

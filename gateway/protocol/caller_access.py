@@ -27,7 +27,7 @@ from gateway.protocol.protocol_settings import ProtocolSettings, SettingsT
 from gateway.protocol.time_sharing import TimeSharing
 from gateway.runner import Admission, Runner
 from gateway.sse import OpenStreams
-from gateway.store import RunRecord
+from gateway.store import Gateways, RunRecord
 
 _MANY: Final = 1_000  # items of a request: a stage of it takes some 5 ms for so many
 
@@ -87,6 +87,11 @@ class CallerAccess:
         self.time = time or TimeSharing()
 
     @property
+    def gateways(self) -> Gateways:
+        """The gateways that use the store, of which this process is one."""
+        return self._runner.store.gateways
+
+    @property
     def is_private(self) -> bool:
         """Whether no key is needed, and only this machine reaches the gateway."""
         return not (self.needs_key or self._open_to_all)
@@ -126,11 +131,17 @@ class CallerAccess:
         """Wait, by the gateway's clock."""
         await self._runner.clock.sleep(seconds)
 
-    def on_run_begun(self, caller: Caller, thread_id: str, listener: Callable[[RunRecord], None]) -> Callable[[], None]:
+    async def on_run_begun(
+        self, caller: Caller, thread_id: str, listener: Callable[[RunRecord], None]
+    ) -> Callable[[], None]:
         """Call `listener` with the record of each run that begins on a thread of the caller's; it must return at once.
-        The function that this gives ends it.
+        The function that this gives ends it. Until then this gateway holds the thread: its next run begins here.
+
+        Raises:
+            HeldElsewhereError: another gateway holds it.
+            StoreError: not now.
         """
-        return self._runner.driver.beginnings.listen(caller.owner, thread_id, listener)
+        return await self._runner.driver.beginnings.listen(caller.owner, thread_id, listener)
 
     # --- documents
 
@@ -142,6 +153,12 @@ class CallerAccess:
     def own_documents(self) -> OwnedDocuments:
         """Documents of the gateway's own, which no caller reaches."""
         return OwnedDocuments(self._runner.store.documents, GATEWAY, nullcontext)
+
+    async def keep_secret(self, name: str, fresh: bytes) -> bytes:
+        """The secret of that name, for a protocol's own signatures; if there is none yet, `fresh` becomes it, for every
+        gateway of the store.
+        """
+        return await self._runner.store.keep_secret(name, fresh)
 
     async def keepers(self, kind: DocumentKind) -> list[Caller]:
         """A caller for each owner of documents of this kind: for WireProtocol.sweep."""

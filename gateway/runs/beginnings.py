@@ -1,28 +1,44 @@
 """Calls the listeners of a thread when a run begins on it.
 
 Below: store. Above: the run driver, which reports begun runs; the environment of protocols, which registers listeners.
+While anybody listens, this gateway holds the thread, so that its next run begins here.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
-from gateway.store import RunRecord
+from gateway.errors import StoreError
+from gateway.store import HeldElsewhereError, RunRecord, Store
+
+logger = logging.getLogger(__name__)
 
 Listener: TypeAlias = Callable[[RunRecord], None]
 """It is called with the run's record, and must return at once."""
 
 
 class Beginnings:
-    """The listeners of all threads, by owner and thread. A run on any other thread calls none."""
+    """The listeners of all threads, by owner and thread. A run on any other thread calls none. `has_runs` says whether
+    runs work on a thread or wait for it here.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store, has_runs: Callable[[str, str], object]) -> None:
+        self._store = store
+        self._has_runs = has_runs
         self._listeners: dict[tuple[str, str], list[Listener]] = {}
+        self._releasing: set[asyncio.Task[None]] = set()
 
-    def listen(self, owner: str, thread_id: str, listener: Listener) -> Callable[[], None]:
-        """Call `listener` for each run that begins on the thread. The returned function removes the listener."""
-        place = (owner, thread_id)
+    async def listen(self, owner: str, thread_id: str, listener: Listener) -> Callable[[], None]:
+        """Call `listener` for each run that begins on the thread. The returned function removes the listener.
+
+        Raises:
+            HeldElsewhereError: another gateway holds the thread.
+            StoreError: the store cannot be used now.
+        """
+        place, is_shared = (owner, thread_id), self._store.gateways.is_shared
         self._listeners.setdefault(place, []).append(listener)
 
         def stop() -> None:
@@ -30,8 +46,30 @@ class Beginnings:
             listeners.remove(listener)
             if not listeners:
                 del self._listeners[place]
+                if is_shared:
+                    task = asyncio.create_task(self._release(owner, thread_id), name="release a thread")
+                    self._releasing.add(task)
+                    task.add_done_callback(self._releasing.discard)
 
+        if is_shared:
+            try:
+                await self._store.hold_thread(owner, thread_id, holds=True)
+            except BaseException:
+                stop()
+                raise
         return stop
+
+    async def _release(self, owner: str, thread_id: str) -> None:
+        """Release the thread, unless it is needed again. The end of its last run here releases it too."""
+        if self.are_awaited(owner, thread_id) or self._has_runs(owner, thread_id):
+            return
+        try:
+            await self._store.hold_thread(owner, thread_id, holds=False)
+        except HeldElsewhereError:
+            pass
+        except StoreError as error:
+            extra = {"thread_id": thread_id, "code": error.code}
+            logger.warning("a thread stays with this gateway until its next run ends", extra=extra)
 
     def are_awaited(self, owner: str, thread_id: str) -> bool:
         """Whether anybody waits for a run of this thread."""

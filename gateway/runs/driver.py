@@ -98,7 +98,7 @@ class RunDriver:
         self.lines = ThreadLines(most, clock, stop=self.cancel, ends_unwatched=self._ends_unwatched)
         self.removal = ThreadRemoval(store, clock)
         self.window = CommitWindow(*store.commit_window)
-        self.beginnings = Beginnings()
+        self.beginnings = Beginnings(store, self.lines.line)
         self._options = options
         self._redacted = redacted
         self._tracer = tracer

@@ -18,8 +18,13 @@ _stays: ContextVar[bool] = ContextVar("stays_here", default=False)
 
 def check_here(thread_id: str, holder: str | None) -> None:
     """Raises HeldElsewhereError if another gateway holds the thread, unless the request stays here."""
-    if holder is not None and not _stays.get():
+    if holder is not None and not is_staying():
         raise HeldElsewhereError(thread_id, holder)
+
+
+def is_staying() -> bool:
+    """Whether the request reads the store, also of runs that another gateway has under way."""
+    return _stays.get()
 
 
 @contextmanager

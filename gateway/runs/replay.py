@@ -33,6 +33,16 @@ def replay(store: Store, clock: Clock, record: RunRecord, *, after: int, pace: f
     return viewer
 
 
+def so_far(store: Store, clock: Clock, record: RunRecord, *, after: int) -> Viewer:
+    """A viewer of the stored events after number `after` of a run that another gateway has under way: it ends with
+    them, and does not wait for more.
+    """
+    viewer = Viewer(clock, log_id=record.log_id)
+    viewer.finish()
+    viewer.read_first(read_log(store, record.owner, record.run_id, after=after, until=None))
+    return viewer
+
+
 async def _to_the_end(log: AsyncGenerator[Batch]) -> AsyncGenerator[Batch]:
     """The log up to the run's terminal event.
 

@@ -109,6 +109,8 @@ async def run_messages(store: Store, record: RunRecord, live: LiveRun | None) ->
     thread = None if live is None else live.thread
     if record.started_at is None or (live is not None and thread is None):
         return RunMessages()
+    if live is None and not record.status.ended:  # another gateway has it under way
+        thread = await store.load_thread(record.owner, record.thread_id)
     version, length = record.thread_version, record.thread_length
     if thread is not None:
         version, length = thread.version, len(thread.messages)

@@ -8,7 +8,7 @@ as a whole.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 
@@ -46,12 +46,14 @@ class Gateway:
 class GatewayEvents:
     """What a store tells its gateway. `on_left`: others are gone, and their runs are to be ended (see
     RunStore.unfinished_runs); called again if it fails. `on_lost`: this gateway was taken for dead: whatever it had is
-    another one's now. `runs` gives the number of its runs under way.
+    another one's now. `runs` gives the number of its runs under way. Each of `on_beat` is called every two seconds, to
+    read what others may have changed; not in a store that is not shared.
     """
 
     on_left: Callable[[], Awaitable[None]] | None = None
     on_lost: Callable[[], Awaitable[None]] | None = None
     runs: Callable[[], int] = lambda: 0
+    on_beat: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
 
 
 class Gateways(Protocol):
@@ -62,6 +64,10 @@ class Gateways(Protocol):
     @property
     def own_id(self) -> str:
         """This process; another id after it was taken for dead."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other gateways may use the store."""
 
     @property
     def is_first(self) -> bool:
@@ -81,6 +87,7 @@ class Alone:
     """The gateways of a store that takes one process at a time."""
 
     own_id: Final = "this"
+    is_shared: Final = False
     is_first: Final = True
 
     def __init__(self) -> None:

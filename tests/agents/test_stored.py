@@ -226,3 +226,52 @@ async def test_a_write_of_another_agent_makes_no_load_begin_again(tmp_path: Path
         held.go_on.set()
         await within(using)
         assert openings.opened == ["mine"]
+
+
+@asynccontextmanager
+async def two_directories(folder: Path) -> AsyncGenerator[tuple[AgentDirectory, AgentDirectory, Openings]]:
+    """The agents of two gateways of one store; and what the second one opens."""
+    async with directory(folder) as (one, first), directory(folder) as (two, openings):
+        assert one.stored is not None
+        documents = one.stored._documents
+        one.stored = StoredAgents(documents, first.read, first.open, is_shared=True)
+        two.stored = StoredAgents(documents, openings.read, openings.open, is_shared=True)
+        yield one, two, openings
+
+
+async def test_an_agent_that_another_gateway_changes_is_used_as_it_is_now(tmp_path: Path) -> None:
+    async with two_directories(tmp_path) as (one, two, openings):
+        await one.put(ALICE, "mine", BODY)
+        before = await use(two, ALICE, "mine")
+        assert await use(two, ALICE, "mine") is before, "nobody has changed it"
+        changed: JsonObject = {"model": {"model_provider": "scripted", "credential": {"key": "a-new-key-of-alice"}}}
+        await one.put(ALICE, "mine", changed)
+        assert await use(two, ALICE, "mine") is not before
+        assert openings.bodies[-1] == {**changed, "id": "mine"}
+        await until(lambda: openings.closed == ["mine"])
+
+
+async def test_an_agent_that_another_gateway_makes_private_or_deletes_is_gone(tmp_path: Path) -> None:
+    async with two_directories(tmp_path) as (one, two, _):
+        await one.put(ALICE, "mine", BODY, public=True)
+        await use(two, BOB, "mine")
+        await one.put(ALICE, "mine", BODY)
+        with pytest.raises(NotFoundError):
+            await use(two, BOB, "mine")
+        await use(two, ALICE, "mine")
+        await one.delete(ALICE, "mine")
+        with pytest.raises(NotFoundError):
+            await two.check(ALICE, "mine")
+
+
+async def test_an_open_agent_of_a_store_that_nobody_else_uses_is_not_read_again(tmp_path: Path) -> None:
+    async with directory(tmp_path) as (agents, openings):
+        await agents.put(ALICE, "mine", BODY)
+        assert agents.stored is not None
+        held = HeldDocuments(agents.stored._documents)
+        held.go_on.set()
+        agents.stored = StoredAgents(cast(DocumentStore, held), openings.read, openings.open)
+        await use(agents, ALICE, "mine")
+        held.asked.clear()
+        await use(agents, ALICE, "mine")
+        assert not held.asked.is_set()
