@@ -17,6 +17,7 @@ bulks.py       writes that share `_bulk` requests
 indices.py     the indices: names, settings, mappings
 ids.py         the ids of documents
 cluster.py     requests to the cluster: deadlines, retries, errors, refreshes
+connection.py  sends the requests over HTTP/1.1
 address.py     the store's URL
 turns.py       work on each thing in the order of the calls
 doctor.py      looks at a cluster without changing it, for `agui-gateway doctor`

@@ -1,8 +1,8 @@
 """Requests to the cluster, by opensearch-py's transport: each with a deadline, tried again while that may help.
 
-Below: address. Above: everything else in this room. A cluster that is busy (429), restarting (503) or cannot be reached
-is asked again, after a random wait that grows, until the deadline. A lost answer looks like a lost request: callers
-write so that a request may be done twice.
+Below: address, connection. Above: everything else in this room. A cluster that is busy (429), restarting (503) or
+cannot be reached is asked again, after a random wait that grows, until the deadline. A lost answer looks like a lost
+request: callers write so that a request may be done twice.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 import orjson
-from opensearchpy import AsyncHttpConnection, AsyncTransport, JSONSerializer
+from opensearchpy import AsyncTransport, JSONSerializer
 from opensearchpy.exceptions import ConnectionError as NoConnectionError
 from opensearchpy.exceptions import ConnectionTimeout, OpenSearchException, TransportError
 
 from gateway.errors import StoreError, StoreFullError
 from gateway.messages import JsonObject, JsonValue
 from gateway.opensearch.address import Address
+from gateway.opensearch.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class Answer(NamedTuple):
 class _Json(JSONSerializer):
     """orjson in place of json, which takes five times as long."""
 
-    def loads(self, s: str) -> Any:
+    def loads(self, s: str | bytes) -> Any:
         try:
             return orjson.loads(s)
         except ValueError:
@@ -182,7 +183,7 @@ class Cluster:
             options["headers"] = {"authorization": _basic(address.user, password)}
         transport = AsyncTransport(
             [{"host": address.host, "port": address.port, "use_ssl": address.tls}],
-            connection_class=AsyncHttpConnection,
+            connection_class=Connection,
             max_retries=0,
             retry_on_status=(),
             serializer=_Json(),
