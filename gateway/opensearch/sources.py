@@ -77,11 +77,14 @@ def _part_id(document_id: str, token: str, number: int) -> str:
 
 
 class Replacement(NamedTuple):
-    """What a document is replaced with: its source, and the documents of its parts."""
+    """What a document is replaced with: its source, and the documents of its parts. `place` is the state that it had
+    last, as far as is known.
+    """
 
     key: Key
     source: bytes
     parts: Sequence[Item]
+    place: Place | None = None
 
 
 class Hit(NamedTuple):
@@ -220,20 +223,20 @@ class Sources:
     async def replace(self, replacements: Sequence[Replacement]) -> None:
         """Replace those of these documents that are there. A request that is late replaces nothing."""
         while replacements:
-            there = await self._get([each.key for each in replacements], USUAL_SECONDS)
-            left = [(each, found[1]) for each, found in zip(replacements, there, strict=True) if found is not None]
+            unknown = [each.key for each in replacements if each.place is None]
+            there = dict(zip(unknown, await self._get(unknown, USUAL_SECONDS), strict=True))
+            places = [each.place or _place(there[each.key]) for each in replacements]
+            left = [(each, place) for each, place in zip(replacements, places, strict=True) if place is not None]
             parts = [part for each, _ in left for part in each.parts]
             await self.bulks.write(parts)
             done = await self.bulks.write([write("index", each.key, each.source, place) for each, place in left])
-            replacements = [each for (each, _), one in zip(left, done, strict=True) if one.place is None]
-            if replacements:
-                sources = [orjson.loads(each.source) for each in replacements]
-                there = await self._get([each.key for each in replacements], USUAL_SECONDS)
-                replacements = [
-                    each
-                    for each, source, found in zip(replacements, sources, there, strict=True)
-                    if found is not None and found[0] != source
-                ]
+            refused = [each for (each, _), one in zip(left, done, strict=True) if one.place is None]
+            now = await self._get([each.key for each in refused], USUAL_SECONDS)
+            replacements = [
+                each._replace(place=found[1])
+                for each, found in zip(refused, now, strict=True)
+                if found is not None and found[0] != orjson.loads(each.source)
+            ]
 
     async def write_one(self, item: Item, *, seconds: float = USUAL_SECONDS) -> Done:
         return (await self.bulks.write([item], seconds=seconds))[0]
@@ -241,6 +244,10 @@ class Sources:
 
 def _is_same(item: Item, source: Mapping[str, Any]) -> bool:
     return item.source is not None and bool(orjson.loads(item.source) == source)
+
+
+def _place(found: tuple[Mapping[str, Any], Place] | None) -> Place | None:
+    return None if found is None else found[1]
 
 
 def _one(document: Any) -> tuple[Mapping[str, Any], Place] | None:

@@ -169,8 +169,8 @@ class OpenSearchStore:
     # --- threads
 
     async def load_thread(self, owner: str, thread_id: str) -> Thread | None:
-        record = await self._threads.record((owner, thread_id))
-        return None if record is None else await self._threads.whole(record)
+        held = await self._threads.find_started((owner, thread_id))
+        return None if held is None or held.record is None else await self._threads.whole(held.record)
 
     async def list_threads(self, owner: str, *, limit: int, cursor: str | None, skip: int = 0) -> Page[ThreadSummary]:
         return await self._lists.threads(owner, max(limit, 1), cursor, skip)

@@ -47,6 +47,8 @@ LIMIT_BYTES: Final = 64 * 1024 * 1024
 _MOST_HELD = 10_000
 # A new thread's id is looked up just before its first run begins.
 _MOST_ABSENT = 1_000
+# From `load_start` to the `load_thread` that follows it.
+_JUST_READ_SECONDS = 0.2
 # The Python objects of a decoded message, besides its text.
 _MESSAGE_BYTES = 1000
 
@@ -113,6 +115,7 @@ class Threads:
         self._order = order
         self._held: LruCache[ThreadKey, Held] = LruCache(_MOST_HELD)
         self._absent: LruCache[ThreadKey, bool] = LruCache(_MOST_ABSENT)
+        self._just_read: LruCache[ThreadKey, float] = LruCache(_MOST_ABSENT)
         self._messages: LruCache[tuple[str, int], KeptMessage] = LruCache(cache_bytes)
         self._turns: Turns[ThreadKey] = Turns()
         self.sure = SureWrites(sources)
@@ -138,6 +141,20 @@ class Threads:
         await self.sure.known([key])
         found = await self._sources.read_one(thread_key(*key))
         return self.took(key, found)
+
+    def note_start(self, key: ThreadKey) -> None:
+        """The thread was just read for a run that begins: the next `find_started` does not have to read it again."""
+        self._just_read.keep(key, asyncio.get_running_loop().time() + _JUST_READ_SECONDS)
+
+    async def find_started(self, key: ThreadKey) -> Held | None:
+        """As `find`, but not read again if that was just done. A begin is refused if the thread has changed since."""
+        until = self._just_read.drop(key)
+        if until is not None and asyncio.get_running_loop().time() < until:
+            await self.sure.known([key])
+            held = self._held.get(key)
+            if held is not None or key in self._absent:
+                return held
+        return await self.find(key)
 
     async def known(self, key: ThreadKey) -> Held | None:
         """The thread's document as it was when this process last read or wrote it, for a write that is refused if it
@@ -303,9 +320,8 @@ class Threads:
         followed = bool(record.runs) and record.runs[-1] != run.run.run_id and not run.waits
         stands = replace(run, stands=True, erase=())
         key = run_key(run.run.owner, run.run.run_id)
-        return Replacement(
-            key, *documents_of(key, run_record.encode(stands), members_of(stands, followed=followed), new_token())
-        )
+        source, parts = documents_of(key, run_record.encode(stands), members_of(stands, followed=followed), new_token())
+        return Replacement(key, source, parts, run.place)
 
     async def _replace(self, key: ThreadKey, held: Held | None, source: bytes, seconds: float) -> Place:
         place = None if held is None else held.place
