@@ -118,7 +118,7 @@ class Runs:
             thread_id = runs[0].thread_id
             records[owner, thread_id] = await self._threads.record((owner, thread_id))
         record = None if thread_id is None else records[owner, thread_id]
-        return RunsAndThread(runs, None if record is None else await self._threads.whole(record))
+        return RunsAndThread(runs, await self._threads.whole(record))
 
     # --- begin
 

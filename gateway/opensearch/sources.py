@@ -68,8 +68,12 @@ def documents_of(key: Key, record: bytes, members: JsonObject, token: str) -> tu
 
 def part_deletions(key: Key, found: Found) -> list[Item]:
     """Deletes the parts of a document that was replaced or deleted."""
-    numbers = range(1, found.source["parts"] + 1)
-    return [Item("delete", key.name, _part_id(key.document_id, found.token, number)) for number in numbers]
+    return parts_deletions(key, found.token, found.source["parts"])
+
+
+def parts_deletions(key: Key, token: str, count: int) -> list[Item]:
+    """Deletes so many parts of a document that was written with this token."""
+    return [Item("delete", key.name, _part_id(key.document_id, token, number)) for number in range(1, count + 1)]
 
 
 def _part_id(document_id: str, token: str, number: int) -> str:
