@@ -83,6 +83,10 @@ async def ended_with_erasure(store: Store, owner: str) -> None:
     await store.end_run(record, longer(owner), keep=1, first=3, records=records(3, 3), erase=gone)
 
 
+async def stated(store: Store, owner: str) -> None:
+    await store.write_thread(replace(longer(owner), state={"before": "z" * 5_000}), keep=1)
+
+
 def due(owner: str) -> list[DueDeletion]:
     return [DueDeletion(f"due-{owner}", "assistant", "holder", ("x",), 1.0)]
 
@@ -97,14 +101,15 @@ OPERATIONS: dict[str, Operation] = {
     "begin of a queued run": Operation(WRITES["begin"], (begun, queued)),
     "append": Operation(appended, (begun,), is_last=True),
     "end after events": Operation(lambda store, owner: end(store, owner, first=3), (begun, appended)),
+    "end with another state": Operation(lambda store, owner: end(store, owner), (begun, stated)),
     "end with erasure": Operation(ended_with_erasure, (begun, appended)),
     "select a version": Operation(
         lambda store, owner: store.select_version(owner, "t1", 1),
-        (begun, lambda store, owner: store.write_thread(second(owner), keep=0)),
+        (begun, stated, lambda store, owner: store.write_thread(second(owner), keep=0)),
     ),
     "delete a version": Operation(
         lambda store, owner: store.delete_version(owner, "t1", 1, due(owner)),
-        (begun, lambda store, owner: store.write_thread(second(owner), keep=0)),
+        (begun, stated, lambda store, owner: store.write_thread(second(owner), keep=0)),
         has_rest=True,
     ),
     "delete with what is due": Operation(
@@ -124,7 +129,7 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-_QUICK: Final = ("begin", "append", "end after events", "queue")
+_QUICK: Final = ("begin", "append", "end with another state", "queue")
 
 
 def each_operation(*further: str) -> pytest.MarkDecorator:
