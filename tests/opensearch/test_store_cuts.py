@@ -50,14 +50,13 @@ _FURTHER: Final = 3
 @dataclass(frozen=True, slots=True)
 class Operation:
     """What is done, after what. `is_last`: it is not tried again after it failed. `has_rest`: it counts as done before
-    everything that it deletes is gone. Without `is_sure` it may have been done although it failed.
+    everything that it deletes is gone.
     """
 
     do: Step
     after: tuple[Step, ...] = ()
     is_last: bool = False
     has_rest: bool = False
-    is_sure: bool = True
 
 
 async def begun(store: Store, owner: str) -> None:
@@ -121,10 +120,10 @@ OPERATIONS: dict[str, Operation] = {
     "queue": Operation(queued, (begun,)),
     "queue for a new thread": Operation(queued),
     "leave the queue": Operation(left, (begun, queued)),
-    "put a document": Operation(put("a title"), is_sure=False),
-    "put a document again": Operation(put("another title"), (put("a title"),), is_sure=False),
+    "put a document": Operation(put("a title")),
+    "put a document again": Operation(put("another title"), (put("a title"),)),
     "delete a document": Operation(
-        lambda store, owner: store.documents.delete(NOTE, note_id(owner), owner), (put("a title"),), is_sure=False
+        lambda store, owner: store.documents.delete(NOTE, note_id(owner), owner), (put("a title"),)
     ),
 }
 
@@ -170,13 +169,12 @@ class Trial:
 
     async def has_settled(self, owner: str, is_done: bool) -> None:
         """The cluster is there again: what raised was not done."""
-        possible = [self.old] if self.operation.is_sure else [self.old, self.new]
-        possible = [self.new] if is_done else possible
+        wanted = self.new if is_done else self.old
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while self.operation.has_rest and await self.view(owner) not in possible:
+            while self.operation.has_rest and await self.view(owner) != wanted:
                 await asyncio.sleep(0)
         for store in (self.scene.store, None):
-            assert await self.view(owner, store) in possible, owner
+            assert await self.view(owner, store) == wanted, owner
 
     async def done_again(self, owner: str, is_done: bool) -> None:
         """What failed works now."""
