@@ -41,8 +41,6 @@ _BUSY = frozenset([429, 502, 503, 504])
 # Blocks of an index that has no room, or that its operator has closed to writes: waiting for seconds does not help.
 _BLOCKED = re.compile(r"/(5|7|8|12)/")
 _BLOCK = "cluster_block_exception"
-# The client logs the bodies of requests, which have users' words.
-_CLIENT_LOGS = ("opensearch", "opensearchpy.trace")
 
 
 class UnknownError(StoreError):
@@ -170,8 +168,6 @@ class Cluster:
 
     def _connect(self) -> AsyncTransport:
         address = self.address
-        for name in _CLIENT_LOGS:
-            logging.getLogger(name).setLevel(logging.CRITICAL)
         options: dict[str, Any] = {}
         if address.tls and address.ca is not None:
             options["ca_certs"] = str(address.ca)
