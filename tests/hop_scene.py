@@ -27,6 +27,7 @@ class Neighbours:
     """The gateways of one store, as one of them sees them. `addresses` are shared by all, by their ids."""
 
     is_first = False
+    is_shared = True
 
     def __init__(self, own_id: str, addresses: dict[str, str]) -> None:
         self.own_id = own_id
