@@ -28,6 +28,7 @@ class Neighbours:
 
     is_shared = True
     is_first = False
+    is_shared = True
 
     def __init__(self, own_id: str, addresses: dict[str, str]) -> None:
         self.own_id = own_id

@@ -11,8 +11,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from tests.held_ports import held_port
+from tests.local_proxies import DEPLOY, Place, nginx_command, replaced, running
 from tests.opensearch.index_sets import INDEX_SETS
-from tests.proxies import DEPLOY, Place, nginx_command, replaced, running
 from tests.running_gateway import GatewayClient, LocalGateway, local_gateway
 
 LEASE_SECONDS: Final = 2.0

@@ -21,6 +21,7 @@ from tests.benchmarks.provider_wires import WIRES, Wire, wire_of, word
 from tests.benchmarks.providers import ProviderBenchmarks, ProviderPlan
 from tests.benchmarks.scenarios import MEASUREMENTS, Benchmarks, Plan, check_answers, running_servers
 from tests.benchmarks.server_process import Cores, server_process
+from tests.benchmarks.stores import StoreBenchmarks, StoresPlan
 from tests.local_certificate import tls_contexts, write_certificate
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="reads Linux's /proc")
@@ -152,6 +153,16 @@ async def test_a_providers_measurements_give_their_rows(tmp_path: Path) -> None:
     assert len({row.name for row in rows}) == len(rows) == 13
     assert [row.target for row in rows[:3]] == ["<= 80 KB", "<= 2.0x", "<= 2.0x"]
     assert all(row.gateway > 0 and row.bare > 0 for row in rows if row.unit == "us/event" and "kept" not in row.name)
+
+
+@pytest.mark.thorough
+async def test_the_stores_measurements_give_their_rows(tmp_path: Path, opensearch_url: str) -> None:
+    rows: list[Row] = []
+    plan = StoresPlan(Amount(rounds=1, events=1), streams=(2,), crowd=2, crowd_seconds=0.5, kept_threads=3, lists=1)
+    async with running_servers(tmp_path, NO_PINNING) as servers:
+        await StoreBenchmarks(servers, opensearch_url, plan, rows.append).run()
+    assert len({row.name for row in rows}) == len(rows) == 17
+    assert all(row.gateway > 0 and row.bare > 0 for row in rows if "kept" not in row.name)
 
 
 def test_the_frames_of_a_chunked_answer_are_found_across_its_chunks() -> None:

@@ -22,7 +22,7 @@ from gateway.page import WebPage, read_page
 from gateway.server.connection import Connection
 from tests.held_ports import held_port
 from tests.local_certificate import tls_contexts, write_certificate
-from tests.proxies import DEPLOY, Place, needs, needs_nginx, nginx_command, replaced, running
+from tests.local_proxies import DEPLOY, Place, needs, needs_nginx, nginx_command, replaced, running, write_bare_nginx
 from tests.running_gateway import (
     DEADLINE_SECONDS,
     GatewayClient,
@@ -51,16 +51,6 @@ def write_nginx(place: Place) -> list[str]:
     }
     site = replaced((DEPLOY / "nginx.conf").read_text("utf-8"), values)
     return nginx_command(place.directory, site)
-
-
-def write_bare_nginx(place: Place) -> list[str]:
-    """nginx as somebody has it who has read nothing."""
-    address = (
-        f"127.0.0.1:{place.port} ssl; ssl_certificate {place.certificate}; ssl_certificate_key {place.certificate}"
-    )
-    return nginx_command(
-        place.directory, f"server {{ listen {address}; location / {{ proxy_pass http://{place.upstream}; }} }}"
-    )
 
 
 def write_nginx_below_a_path(place: Place) -> list[str]:

@@ -13,13 +13,13 @@ Write = Callable[[Store, str], Coroutine[Any, Any, object] | Awaitable[object]]
 
 
 def longer(owner: str = OWNER) -> Thread:
-    """The thread with two more messages."""
-    return replace(thread(owner=owner), messages=messages(3), last_run_id="r2")
+    """The thread with two more messages, and a large state."""
+    return replace(thread(owner=owner), messages=messages(3), last_run_id="r2", state={"much": "x" * 5_000})
 
 
 def second(owner: str = OWNER) -> Thread:
-    """The thread with a second version."""
-    return replace(longer(owner), messages=(message(7),), version=2, last_version=2)
+    """The thread with a second version, which has another state."""
+    return replace(longer(owner), messages=(message(7),), version=2, last_version=2, state={"more": "y" * 5_000})
 
 
 def branch(owner: str = OWNER) -> Thread:
@@ -69,5 +69,7 @@ async def seen(store: Store, owner: str = OWNER) -> tuple[object, ...]:
         await store.read_events(owner, "r1", after=0, limit=100),
         await store.read_events(owner, "r2", after=0, limit=100),
         await store.list_versions(owner, "t1", limit=100, cursor=None),
+        await store.load_version(owner, "t1", 1),
+        await store.load_version(owner, "t1", 2),
         await store.list_runs(owner, "t1", limit=100, cursor=None),
     )

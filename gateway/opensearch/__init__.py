@@ -3,6 +3,7 @@
 store.py       the store: threads, runs and logs in the indices of one prefix
 threads.py     reads threads, and commits each write with one write of the thread's document
 thread_record.py  what that document says, and what each write makes of it
+version_states.py  large states of a thread's versions, in documents of their own
 thread_writes.py  what a write of a thread stores besides: messages, approvals, forks
 runs.py        the begin, the queue and the end of runs
 run_record.py  what a run's document says

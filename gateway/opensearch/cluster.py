@@ -12,6 +12,7 @@ import base64
 import logging
 import random
 import re
+import ssl
 from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +21,7 @@ from opensearchpy import AsyncHttpConnection, AsyncTransport, JSONSerializer
 from opensearchpy.exceptions import ConnectionError as NoConnectionError
 from opensearchpy.exceptions import ConnectionTimeout, OpenSearchException, TransportError
 
-from gateway.errors import StoreError, StoreFullError
+from gateway.errors import ConfigurationError, StoreError, StoreFullError
 from gateway.messages import JsonObject, JsonValue
 from gateway.opensearch.address import Address
 
@@ -149,15 +150,18 @@ class Cluster:
     ) -> tuple[Answer | None, StoreError | None]:
         if self._is_closed:
             return Answer(_CLOSED, {}), StoreError("the store is closed")
-        transport = self._transport or self._connect()
+        transport, shown = self._transport or self._connect(), self.address.shown
         headers = {"content-type": "application/x-ndjson" if isinstance(body, bytes) else "application/json"}
         try:
             data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
             found = await transport.perform_request(method, path, body=data, timeout=seconds, headers=headers)
         except ConnectionTimeout:
-            return None, StoreError(f"the OpenSearch cluster at {self.address.shown} did not answer in time")
-        except NoConnectionError:
-            return None, StoreError(f"the OpenSearch cluster at {self.address.shown} cannot be reached")
+            return None, StoreError(f"the OpenSearch cluster at {shown} did not answer in time")
+        except NoConnectionError as error:
+            if isinstance(error.info, ssl.SSLCertVerificationError):
+                doubt = f"the certificate of the OpenSearch cluster at {shown} is not trusted"
+                return None, StoreError(f"{doubt}; see 'agui-gateway doctor'")
+            return None, StoreError(f"the OpenSearch cluster at {shown} cannot be reached")
         except TransportError as error:
             # the connection gives an error's body as text
             body = _Json().loads(str(error.error))
@@ -172,8 +176,8 @@ class Cluster:
         for name in _CLIENT_LOGS:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         options: dict[str, Any] = {}
-        if address.tls and address.ca is not None:
-            options["ca_certs"] = str(address.ca)
+        if address.tls:
+            options["ssl_context"] = trusted(address)
         if address.aws_region is not None:
             options["http_auth"] = _signer(address.aws_region)
         elif address.user:
@@ -221,6 +225,25 @@ class Cluster:
             raise
         finally:
             del self._refreshing[name]
+
+
+def trusted(address: Address) -> ssl.SSLContext:
+    """The authorities that a cluster's certificate may be from: those in the file of `ca`, else the system's.
+
+    Raises:
+        ConfigurationError: the file has none.
+    """
+    try:
+        return ssl.create_default_context(cafile=address.ca)
+    except OSError as error:
+        text = f"the file {str(address.ca)!r} of 'ca' has no certificates ({reason_of(error)})"
+        raise ConfigurationError(f"{text}; name a PEM file") from error
+
+
+def reason_of(error: OSError) -> str:
+    """Why a connection failed, or a file, in the system's words."""
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    return (reason or "the connection broke").replace("_", " ").lower()
 
 
 def error_of(answer: Answer | None) -> StoreError:

@@ -19,7 +19,7 @@ from gateway.messages import JsonObject, JsonValue
 from gateway.opensearch import cluster_findings
 from gateway.opensearch.address import Address
 from gateway.opensearch.bulks import Bulks
-from gateway.opensearch.cluster import Cluster
+from gateway.opensearch.cluster import Cluster, reason_of, trusted
 from gateway.opensearch.indices import check_version
 from gateway.opensearch.membership import list_path, read_gateways
 from gateway.opensearch.sources import Sources
@@ -169,13 +169,14 @@ async def _reach(address: Address) -> Finding:
 
     where = address.shown
     try:
-        tls = _tls(address) if address.tls else None
-    except (OSError, ssl.SSLError) as error:
-        return problem(f"the file {str(address.ca)!r} of 'ca' has no certificates ({_said(error)})", "name a PEM file")
+        tls = trusted(address) if address.tls else None
+    except ConfigurationError as error:
+        text, _, remedy = error.message.partition("; ")
+        return problem(text, remedy)
     try:
         await _connect(address, tls)
     except socket.gaierror as error:
-        return problem(f"the name {address.host!r} has no address ({_said(error)})", "correct the host, or its DNS")
+        return problem(f"the name {address.host!r} has no address ({reason_of(error)})", "correct the host, or its DNS")
     except ssl.SSLCertVerificationError as error:
         return problem(f"the certificate of {where} is not trusted: {error.verify_message}", _certificate_remedy(error))
     except _NoTlsError as error:
@@ -186,18 +187,11 @@ async def _reach(address: Address) -> Finding:
         remedy = "correct the host and the port, and see whether a firewall is in between"
         return problem(f"{where} does not answer within {_REACH_SECONDS:g} seconds", remedy)
     except OSError as error:
-        return problem(f"{where} cannot be reached ({_said(error)})", "correct the host and the port")
+        return problem(f"{where} cannot be reached ({reason_of(error)})", "correct the host and the port")
     if not address.tls and address.password is not None and address.host not in _LOCAL:
         remedy = "let the cluster speak TLS, and add tls=true"
         return Finding("connection", Level.WARNING, f"the password goes to {where} in plain text", remedy)
     return Finding("connection", Level.OK, where)
-
-
-def _tls(address: Address) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if address.ca is not None:
-        context.load_verify_locations(cafile=address.ca)
-    return context
 
 
 class _NoTlsError(Exception):
@@ -214,7 +208,7 @@ async def _connect(address: Address, tls: ssl.SSLContext | None) -> None:
     except ssl.SSLCertVerificationError:
         raise
     except OSError as error:
-        raise _NoTlsError("no answer" if isinstance(error, TimeoutError) else _said(error)) from error
+        raise _NoTlsError("no answer" if isinstance(error, TimeoutError) else reason_of(error)) from error
     finally:
         writer.transport.abort()
 
@@ -226,11 +220,6 @@ def _certificate_remedy(error: ssl.SSLCertVerificationError) -> str:
     if "expired" in words or "not yet valid" in words:
         return "renew the certificate, or set the clock of this machine"
     return "add ca=FILE with the certificate of the authority that signed it"
-
-
-def _said(error: OSError) -> str:
-    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
-    return (reason or "the connection broke").replace("_", " ").lower()
 
 
 # --- user, version, rights

@@ -9,20 +9,21 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from gateway.documents.document import DocumentKind
 from gateway.errors import StoreError
 from gateway.messages import JsonObject
-from gateway.opensearch.bulks import MOST_BYTES, Done, Item
+from gateway.opensearch.bulks import MOST_BYTES, Done, Item, Place
 from gateway.opensearch.cluster import USUAL_SECONDS, failure, is_busy
 from gateway.opensearch.document_fields import SEARCHED, Layout
-from gateway.opensearch.document_records import INDEX, META, NewDocument, Stored, decoded, encoded, keys_of
+from gateway.opensearch.document_records import INDEX, META, NewDocument, Stored, decoded, encoded, keys_of, place_in
 from gateway.opensearch.ids import digest
 from gateway.opensearch.indices import DOCUMENTS, STATE, make_index
-from gateway.opensearch.sources import Sources
+from gateway.opensearch.sources import Key, Sources
+from gateway.opensearch.sure_writes import SureWrites
 from gateway.query_dsl.clauses import QueryError
 
 BASE: Final = "document-base"
@@ -34,12 +35,23 @@ _TOO_MANY_CLAUSES = ("too_many_clauses", "too_many_nested_clauses", "maxClauseCo
 _TOO_COMPLEX = "too_complex_to_determinize_exception"
 
 
+class Standing(NamedTuple):
+    """What stands in a document's place: `place` is its state, None if nothing does; `stored` the document, if it is
+    one.
+    """
+
+    key: str
+    place: Place | None = None
+    stored: Stored | None = None
+
+
 class DocumentIndex:
     """`base` is added to the numbers that the index gives, to make versions of them; see document_records."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self.cluster = sources.cluster
+        self.sure = SureWrites(sources)
         self.base = 0
         self._layouts: dict[int, Layout] = {}
         self._mapped: set[str] = set()
@@ -106,20 +118,32 @@ class DocumentIndex:
 
     # --- documents by their keys ----------------------------------------------------------------------------------
 
-    async def read(
-        self, kind: DocumentKind, document_id: str, owner: str, *, body: bool = True
-    ) -> tuple[str, Stored] | None:
-        """The document with that id, and its key; without its body if that is not asked for. `owner` counts for kinds
-        with `own_ids`.
+    async def read(self, kind: DocumentKind, document_id: str, owner: str, *, body: bool = True) -> Stored | None:
+        """The document with that id; without its body if that is not asked for. `owner` counts for kinds with
+        `own_ids`.
         """
-        for key in keys_of(kind, document_id, owner):
+        return (await self.find(kind, document_id, owner, body=body)).stored
+
+    async def find(self, kind: DocumentKind, document_id: str, owner: str, *, body: bool = True) -> Standing:
+        """As `read`, with where it is, or would be."""
+        keys = keys_of(kind, document_id, owner)
+        await self.known(keys)
+        free = Standing(keys[0])
+        for key in keys:
             path = self._path(f"/_doc/{key}{_included(body=body)}")
             answer = await self.cluster.request("GET", path, allowed=(404,))
-            if answer.status != 404:
-                found = decoded(answer.body, self.base)
-                if found.owner == owner or not kind.own_ids:
-                    return key, found
-        return None
+            if answer.status == 404:
+                continue
+            place, found = place_in(answer.body), decoded(answer.body, self.base)
+            if found is not None and (found.owner == owner or not kind.own_ids):
+                return Standing(key, place, found)
+            if key == free.key:
+                free = Standing(key, place)
+        return free
+
+    async def known(self, keys: Iterable[str]) -> None:
+        """Wait until it is known of all writes of these documents whether they were done."""
+        await self.sure.known([Key(DOCUMENTS, key) for key in keys])
 
     async def read_many(self, sizes: Mapping[str, int], *, body: bool = True) -> AsyncGenerator[tuple[str, Stored]]:
         """Those of the documents that exist, in this order. `sizes`: about how many bytes each has."""
@@ -127,11 +151,11 @@ class DocumentIndex:
             path = self._path(f"/_mget{_included(body=body)}")
             answer: Any = await self.cluster.request("POST", path, {"ids": list(keys)})
             for found in answer.body["docs"]:
-                if found.get("found"):
-                    yield found["_id"], decoded(found, self.base)
+                if found.get("found") and (stored := decoded(found, self.base)) is not None:
+                    yield found["_id"], stored
 
-    async def encoded(self, layout: Layout, new: NewDocument) -> tuple[bytes, str]:
-        """The stored document as JSON, and its token. Raises TooLargeError as document_records.encoded."""
+    async def encoded(self, layout: Layout, new: NewDocument) -> bytes:
+        """The stored document as JSON. Raises TooLargeError as document_records.encoded."""
         if len(new.source) < _INLINE_BYTES:
             return encoded(layout, new)
         return await asyncio.to_thread(encoded, layout, new)
@@ -148,6 +172,7 @@ class DocumentIndex:
         Raises:
             QueryError: one of them is too much for the cluster.
         """
+        await self.sure.all_known()
         await self.cluster.refreshed(DOCUMENTS)
         lines = b"".join(b"{}\n" + orjson.dumps(body) + b"\n" for body in bodies)
         loop = asyncio.get_running_loop()
@@ -208,7 +233,7 @@ class DocumentIndex:
             items: list[Item] = []
             is_done, size = True, 0
             async for key, stored in self.each(stale, ["place", "owner"], most=_ONE_PAGE):
-                data, _ = await self.encoded(layout, await asyncio.to_thread(stored.again, layout))
+                data = await self.encoded(layout, await asyncio.to_thread(stored.again, layout))
                 items.append(Item("index", DOCUMENTS, key, data, stored.place))
                 is_done, size = False, size + len(data)
                 if size > MOST_BYTES:

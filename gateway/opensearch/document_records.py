@@ -69,8 +69,8 @@ class NewDocument:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A stored document. `source` and `sealed` are empty if they were not asked for. `token` is its writer's.
-    `indexed_as`: the digest of the kind's fields by which it was indexed.
+    """A stored document. `source` and `sealed` are empty if they were not asked for. `indexed_as`: the digest of the
+    kind's fields by which it was indexed.
     """
 
     document_id: str
@@ -81,7 +81,6 @@ class Stored:
     updated_at: float
     version: int
     place: Place
-    token: str
     kind: str
     indexed_as: str
     source: bytes = b""
@@ -148,15 +147,14 @@ def id_at(place: str) -> str:
     return bytes.fromhex(place[1:]).decode("utf-8", "surrogatepass")
 
 
-def encoded(layout: Layout, new: NewDocument) -> tuple[bytes, str]:
-    """The stored document as JSON, and its token.
+def encoded(layout: Layout, new: NewDocument) -> bytes:
+    """The stored document as JSON, in a form that Sources can read.
 
     Raises:
         TooLargeError: its sealed members are too large.
     """
     if len(new.sealed or b"") > 2 * MAX_DOCUMENT_BYTES:
         raise TooLargeError(f"the secrets of the {layout.kind.name} are too large; at most 4 MiB are stored")
-    token = new_token()
     record: list[JsonValue] = [
         new.document_id,
         new.owner,
@@ -164,9 +162,10 @@ def encoded(layout: Layout, new: NewDocument) -> tuple[bytes, str]:
         new.thread_id,
         new.created_at,
         new.updated_at,
-        token,
     ]
     stored: dict[str, Any] = {
+        "token": new_token(),
+        "parts": 0,
         "kind": layout.kind.name,
         "indexed_as": layout.digest,
         "place": place_of(new.document_id),
@@ -185,14 +184,28 @@ def encoded(layout: Layout, new: NewDocument) -> tuple[bytes, str]:
         stored |= {"sealed": new.sealed.decode(), "keys": sorted(key_ids_in(load_json(new.sealed)))}
     if new.version is not None:
         stored["version"] = new.version
-    return orjson.dumps(stored), token
+    return orjson.dumps(stored)
 
 
-def decoded(found: Mapping[str, Any], base: int) -> Stored:
-    """A stored document in the form in which the cluster gives it. `base`: versions of the index come after it."""
+def no_document() -> bytes:
+    """What stands in the place of a document that may still be created by a request that was given up."""
+    return orjson.dumps({"token": new_token(), "parts": 0, "record": ""})
+
+
+def place_in(found: Mapping[str, Any]) -> Place:
+    """The state of what stands in a document's place."""
+    return Place(found["_seq_no"], found["_primary_term"])
+
+
+def decoded(found: Mapping[str, Any], base: int) -> Stored | None:
+    """A stored document in the form in which the cluster gives it; None: it is `no_document`. `base`: versions of the
+    index come after it.
+    """
     source = found["_source"]
-    document_id, owner, public, thread_id, created_at, updated_at, token = load_json(source["record"].encode())
-    place = Place(found["_seq_no"], found["_primary_term"])
+    if not source["record"]:
+        return None
+    document_id, owner, public, thread_id, created_at, updated_at = load_json(source["record"].encode())
+    place = place_in(found)
     version = source.get("version", base + place.seq_no + 1)
     sealed = source.get("sealed")
     return Stored(
@@ -204,7 +217,6 @@ def decoded(found: Mapping[str, Any], base: int) -> Stored:
         updated_at,
         version,
         place,
-        token,
         source["kind"],
         source["indexed_as"],
         source.get("body", "").encode(),

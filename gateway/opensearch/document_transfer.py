@@ -75,7 +75,7 @@ class DocumentImport:
             return
         layout = self._layout
         assert layout is not None, "an index comes before its documents"
-        data, _ = await self._index.encoded(layout, await asyncio.to_thread(_new, layout, piece, self._public))
+        data = await self._index.encoded(layout, await asyncio.to_thread(_new, layout, piece, self._public))
         self._batch.append((piece, Item("create", DOCUMENTS, shared_key(layout.kind.name, piece.document_id), data)))
         self._size += len(data)
         self._last = max(self._last, piece.version)

@@ -1,7 +1,7 @@
 """The store's documents: keeps each promise of `DocumentStore` with conditional writes.
 
 Below: document_index, document_search, document_transfer. Above: the store. A write reads the document by its id, and
-writes only if nobody has written it since.
+writes only if nobody has written it since. It is a sure write (see there), except those that follow a thread's commit.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from gateway.documents.sealing import Sealing, put_together, taken_apart, texts_
 from gateway.embedded_index.document_values import searched_in
 from gateway.errors import InvalidRequestError, StoreError, UnavailableError
 from gateway.messages import JsonObject, JsonValue
-from gateway.opensearch.bulks import Item
+from gateway.opensearch.bulks import Item, Place
+from gateway.opensearch.document_fields import Layout
 from gateway.opensearch.document_index import DocumentIndex, of_kind, seen_by
-from gateway.opensearch.document_records import NewDocument, Stored, keys_of, place_of
+from gateway.opensearch.document_records import NewDocument, Stored, encoded, keys_of, no_document, place_of
 from gateway.opensearch.document_search import search_documents
 from gateway.opensearch.ids import digest
 from gateway.opensearch.indices import DOCUMENTS
 from gateway.opensearch.run_record import thread_id_of
-from gateway.opensearch.sources import Sources
+from gateway.opensearch.sources import Key, Sources
 from gateway.opensearch.turns import Turns
 from gateway.query_dsl.field_mapping import MappingError, SearchedObject
 from gateway.records import load_json
@@ -80,6 +81,7 @@ class OpenSearchDocuments:
     async def close(self) -> None:
         """Wait until all writes have ended."""
         await self._turns.close()
+        await self.index.sure.close()
 
     async def put(
         self,
@@ -110,10 +112,9 @@ class OpenSearchDocuments:
 
     async def get(self, kind: DocumentKind, document_id: str, owner: str, *, unsealed: bool = False) -> Document | None:
         """As DocumentStore says."""
-        found = await self.index.read(kind, document_id, owner)
-        if found is None or not found[1].seen_by(owner):
+        stored = await self.index.read(kind, document_id, owner)
+        if stored is None or not stored.seen_by(owner):
             return None
-        stored = found[1]
         document = stored.document(kind)
         if unsealed and stored.sealed is not None:
             secrets = self._sealing.open(kind.name, document_id, load_json(stored.sealed))
@@ -124,7 +125,7 @@ class OpenSearchDocuments:
     async def owner_of(self, kind: DocumentKind, document_id: str) -> str | None:
         """As DocumentStore says."""
         found = await self.index.read(kind, document_id, "", body=False)
-        return None if found is None else found[1].owner
+        return None if found is None else found.owner
 
     async def owners(self, kind: DocumentKind) -> list[str]:
         """As DocumentStore says."""
@@ -165,6 +166,7 @@ class OpenSearchDocuments:
 
     async def delete_of_thread(self, owner: str, thread_id: str, kind: DocumentKind | None = None) -> None:
         """Delete the documents of a thread; with a kind only those of this kind."""
+        await self.index.sure.all_known()
         filters: list[JsonObject] = [{"term": {"thread": thread_id_of(owner, thread_id)}}]
         if kind is not None:
             filters.append(of_kind(kind))
@@ -191,8 +193,7 @@ class OpenSearchDocuments:
         layout = self.index.layout(kind)
         await self.index.prepare(layout)
         for _ in range(_MOST_TRIES):
-            found = await self.index.read(kind, new.document_id, new.owner, body=False)
-            key, old = found or (keys_of(kind, new.document_id, new.owner)[0], None)
+            key, place, old = await self.index.find(kind, new.document_id, new.owner)
             check_change(
                 kind, new.document_id, new.owner, None if old is None else (old.owner, old.version), if_version
             )
@@ -200,27 +201,22 @@ class OpenSearchDocuments:
                 owned: JsonObject = {"term": {"owner": digest(new.owner)}}
                 check_number(kind, await self.index.count([of_kind(kind), owned]), most)
             await self._check_thread(new)
-            data, token = await self.index.encoded(
-                layout, new if old is None else replace(new, created_at=old.created_at)
-            )
-            if old is None:
-                item = Item("create", DOCUMENTS, key, data)
-            else:
-                item = Item("index", DOCUMENTS, key, data, old.place)
-            version = await self._write(kind, new, item, token)
-            if version is not None:
+            data = await self.index.encoded(layout, new if old is None else replace(new, created_at=old.created_at))
+            item = Item("create" if place is None else "index", DOCUMENTS, key, data, place)
+            now = await self._write(layout, item, old)
+            if now is not None:
                 await self._stay_with_thread(kind, new)
-                return version
+                return self.index.base + now.seq_no + 1
         raise StoreError(f"the {kind.name} {new.document_id!r} is being written by others all the time")
 
-    async def _write(self, kind: DocumentKind, new: NewDocument, item: Item, token: str) -> int | None:
-        """The version of the document after the write; None: somebody else has written it."""
-        (done,) = await self.index.write([item])
-        if done.place is not None:
-            return self.index.base + done.place.seq_no + 1
-        # an answer was lost if it is this very write that stands there
-        found = await self.index.read(kind, new.document_id, new.owner, body=False)
-        return found[1].version if found is not None and found[1].token == token else None
+    async def _write(self, layout: Layout, item: Item, old: Stored | None) -> Place | None:
+        """The document's new state; None: somebody else has written it. `old` is the document as it is."""
+
+        def before() -> tuple[bytes, list[Item]]:
+            # a deleted document would let the lost write create it
+            return no_document() if old is None else encoded(layout, old.again(layout)), []
+
+        return await self.index.sure.write([Key(DOCUMENTS, item.document_id)], item, before)
 
     async def _check_thread(self, new: NewDocument) -> None:
         if new.thread_id is not None and not await self._has_thread(new.owner, new.thread_id):
@@ -237,14 +233,13 @@ class OpenSearchDocuments:
     async def _delete(self, kind: DocumentKind, document_id: str, owner: str, if_version: int | None) -> bool:
         was_there = False
         for _ in range(_MOST_TRIES):
-            found = await self.index.read(kind, document_id, owner, body=False)
-            if found is None or found[1].owner != owner:
+            key, _, old = await self.index.find(kind, document_id, owner)
+            if old is None or old.owner != owner:
                 return was_there
-            key, old = found
             check_change(kind, document_id, owner, (old.owner, old.version), if_version)
             was_there = True
-            (done,) = await self.index.write([Item("delete", DOCUMENTS, key, expected=old.place)])
-            if done.place is not None:
+            item = Item("delete", DOCUMENTS, key, expected=old.place)
+            if await self._write(self.index.layout(kind), item, old) is not None:
                 return True
         raise StoreError(f"the {kind.name} {document_id!r} is being written by others all the time")
 
@@ -253,6 +248,7 @@ class OpenSearchDocuments:
             await self.index.prepare(layout)
         possible = [keys_of(each.kind, each.document_id, owner) for each in documents]
         sizes = {key: 0 for keys in possible for key in keys}
+        await self.index.known(sizes)
         stored = {key: found async for key, found in self.index.read_many(sizes, body=False) if found.owner == owner}
         items: list[Item] = []
         for each, keys in zip(documents, possible, strict=True):
@@ -283,8 +279,7 @@ class OpenSearchDocuments:
         now = self._clock.now()
         made = now if old is None else old.created_at
         new = NewDocument(each.document_id, owner, False, thread_id, source, None, searched, made, now)
-        data, _ = await self.index.encoded(self.index.layout(each.kind), new)
-        return data
+        return await self.index.encoded(self.index.layout(each.kind), new)
 
     def _sealed(self, kind: DocumentKind, document_id: str, secrets: Mapping[str, JsonValue]) -> bytes | None:
         if not secrets:

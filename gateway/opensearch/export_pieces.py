@@ -137,10 +137,11 @@ class _Export:
                 return ()
             stretches = union(span for each in record.versions.values() for span in layout_of(each).spans)
             messages = await self._messages(record, stretches)
-            if messages is not None:
-                return [record.about, *messages, *_versions(record, stretches), *_late(record, stretches, messages)]
+            loaded = await self._threads.with_states(record, record.versions)
+            if messages is not None and loaded is not None:
+                return [record.about, *messages, *_versions(loaded, stretches), *_late(record, stretches, messages)]
             found = await self._sources.read_one(thread_key(record.about.owner, record.about.thread_id))
-        raise StoreError("a message is missing in the OpenSearch cluster")
+        raise StoreError("a message or a state is missing in the OpenSearch cluster")
 
     async def _messages(self, record: ThreadRecord, stretches: Sequence[Span]) -> list[MovedMessage] | None:
         """The messages of these stretches; None: one of them is gone."""

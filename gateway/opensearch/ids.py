@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from functools import lru_cache
 
 
+@lru_cache(maxsize=4096)  # a run asks 25 times for those of its owner, its thread and itself
 def digest(*parts: str) -> str:
     """The same id for the same texts, in 32 characters."""
     found = hashlib.blake2b(digest_size=16)

@@ -29,6 +29,7 @@ from gateway.opensearch.state import DUE, SECRET, State, due_items
 from gateway.opensearch.thread_record import ThreadRecord, with_run
 from gateway.opensearch.thread_writes import approval_item
 from gateway.opensearch.threads import ThreadKey, Threads, document_of, message_items, message_key, thread_key
+from gateway.opensearch.version_states import moved_out
 from gateway.records import EventRecords, decode_message
 from gateway.store import DueDeletion
 from gateway.store.transfer import (
@@ -208,7 +209,8 @@ class _Taker:
         """Store the document of the last thread or run, of which all pieces have come."""
         if (record := self._thread) is not None:
             self._thread = None
-            await self._add(_thread_items(record))
+            out = moved_out(None, record)
+            await self._add([*out.created, *_thread_items(out.record)])
         if (stored := self._run) is not None:
             self._run = None
             if not stored.run.status.ended:

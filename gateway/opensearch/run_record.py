@@ -6,11 +6,11 @@ Below: the contract's data. Above: thread_record, runs, run_lists. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.messages import JsonObject, Message
-from gateway.opensearch.bulks import Action, Item
+from gateway.opensearch.bulks import Action, Item, Place
 from gateway.opensearch.ids import digest, new_token
 from gateway.opensearch.indices import RUNS
 from gateway.opensearch.sources import Found, Key, documents_of, write
@@ -29,7 +29,8 @@ class StoredRun:
     `log` begins the ids of the log's chunks; `chunks`, `last` (the last event's number) and `size` (in bytes) are those
     of a log that has ended. `life` is the key of its thread's record; empty if it waits for its thread. `erase`: the
     messages whose words are to be erased from the log, see Store.end_run. `holder`: the id of the gateway that
-    begins it, or where it waits for its thread.
+    begins it, or where it waits for its thread. `place` is not stored: the state of its document when this process
+    wrote it last, None if it did not.
     """
 
     moved: MovedRun
@@ -42,6 +43,7 @@ class StoredRun:
     size: int = 0
     erase: tuple[str, ...] = ()
     holder: str = ""
+    place: Place | None = field(default=None, compare=False)
 
     @property
     def run(self) -> RunRecord:

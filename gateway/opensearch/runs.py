@@ -111,6 +111,7 @@ class Runs:
         if thread_id is not None:
             held = self._threads.took((owner, thread_id), threads[0])
             records[owner, thread_id] = None if held is None else held.record
+            self._threads.note_start((owner, thread_id))
         found = await self._known(owner, client_id, first, known, records) if first or known else []
         runs = [each.run for each in found]
         if thread_id is None and runs:
@@ -220,7 +221,7 @@ class Runs:
         # together, so that one request takes both
         writing = asyncio.ensure_future(self._threads.write_items(key, held, change.items, seconds))
         try:
-            waited = await self._take_place(stored, seconds)
+            log.stored = stored = await self._take_place(stored, seconds)
         except ConflictError:
             self._afterwards(key, lambda: self._threads.release(key))
             raise
@@ -228,8 +229,7 @@ class Runs:
             await asyncio.wait([writing])
             writing.exception()  # marks it as seen
         held = writing.result()
-        if waited is not None:
-            log.stored = stored = replace(stored, order=waited.order, stands=True)
+        if stored.stands:
             record = with_fresh(record, stored)
         record, page = with_run(self._threads.hold(record, stored.run.run_id), stored.run.run_id)
         items = page_items(record, page) if page else []
@@ -252,8 +252,8 @@ class Runs:
         )
         await self._threads.settle(key, held)
 
-    async def _take_place(self, stored: StoredRun, seconds: float) -> StoredRun | None:
-        """Make the document of a run that begins. Gives the run as it waited, if it did; its document stays.
+    async def _take_place(self, stored: StoredRun, seconds: float) -> StoredRun:
+        """Make the document of a run that begins. If it waited, its document stays, and stands already.
 
         Raises:
             ConflictError: the run was begun already.
@@ -270,15 +270,15 @@ class Runs:
                 done = await self._sources.write_one(write("create", key, source), seconds=seconds)
                 continue
             there = run_record.decode(found)
-            if there.log == stored.log:
-                break  # the answer was lost
+            if there.log == stored.log:  # the answer was lost
+                return replace(stored, place=found.place)
             if there.stands and there.waits:
-                return there
+                return replace(stored, order=there.order, stands=True, place=found.place)
             if await self._has_begun(there):
                 raise ConflictError(f"run {run.run_id!r} exists already; use another id")
             await self._check_here(there)
             done = await self._sources.write_one(write("index", key, source, found.place), seconds=seconds)
-        return None
+        return replace(stored, place=done.place)
 
     async def _check_here(self, stored: StoredRun) -> None:
         """Raises HeldElsewhereError if another gateway is beginning the run."""

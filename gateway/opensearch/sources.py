@@ -68,8 +68,12 @@ def documents_of(key: Key, record: bytes, members: JsonObject, token: str) -> tu
 
 def part_deletions(key: Key, found: Found) -> list[Item]:
     """Deletes the parts of a document that was replaced or deleted."""
-    numbers = range(1, found.source["parts"] + 1)
-    return [Item("delete", key.name, _part_id(key.document_id, found.token, number)) for number in numbers]
+    return parts_deletions(key, found.token, found.source["parts"])
+
+
+def parts_deletions(key: Key, token: str, count: int) -> list[Item]:
+    """Deletes so many parts of a document that was written with this token."""
+    return [Item("delete", key.name, _part_id(key.document_id, token, number)) for number in range(1, count + 1)]
 
 
 def _part_id(document_id: str, token: str, number: int) -> str:
@@ -77,11 +81,14 @@ def _part_id(document_id: str, token: str, number: int) -> str:
 
 
 class Replacement(NamedTuple):
-    """What a document is replaced with: its source, and the documents of its parts."""
+    """What a document is replaced with: its source, and the documents of its parts. `place` is the state that it had
+    last, as far as is known.
+    """
 
     key: Key
     source: bytes
     parts: Sequence[Item]
+    place: Place | None = None
 
 
 class Hit(NamedTuple):
@@ -178,9 +185,10 @@ class Sources:
     async def search(self, name: str, body: JsonObject, *, seconds: float = USUAL_SECONDS) -> list[Hit]:
         """The documents of an index that a query finds, those that this process has just written included."""
         await self.cluster.refreshed(name, seconds=seconds)
-        answer = await self.cluster.request(
-            "POST", f"/{self.cluster.index(name)}/_search{_HITS}", body, seconds=seconds
-        )
+        # a cluster that counts no hits skips those that come after the asked ones
+        asked: JsonObject = {**body, "track_total_hits": False}
+        path = f"/{self.cluster.index(name)}/_search{_HITS}"
+        answer = await self.cluster.request("POST", path, asked, seconds=seconds)
         hits: Any = answer.body.get("hits")
         return [
             Hit(each["_id"], each.get("_source", {}), each.get("sort", ())) for each in (hits or {}).get("hits", ())
@@ -230,20 +238,20 @@ class Sources:
     async def replace(self, replacements: Sequence[Replacement]) -> None:
         """Replace those of these documents that are there. A request that is late replaces nothing."""
         while replacements:
-            there = await self._get([each.key for each in replacements], USUAL_SECONDS)
-            left = [(each, found[1]) for each, found in zip(replacements, there, strict=True) if found is not None]
+            unknown = [each.key for each in replacements if each.place is None]
+            there = dict(zip(unknown, await self._get(unknown, USUAL_SECONDS), strict=True))
+            places = [each.place or _place(there[each.key]) for each in replacements]
+            left = [(each, place) for each, place in zip(replacements, places, strict=True) if place is not None]
             parts = [part for each, _ in left for part in each.parts]
             await self.bulks.write(parts)
             done = await self.bulks.write([write("index", each.key, each.source, place) for each, place in left])
-            replacements = [each for (each, _), one in zip(left, done, strict=True) if one.place is None]
-            if replacements:
-                sources = [orjson.loads(each.source) for each in replacements]
-                there = await self._get([each.key for each in replacements], USUAL_SECONDS)
-                replacements = [
-                    each
-                    for each, source, found in zip(replacements, sources, there, strict=True)
-                    if found is not None and found[0] != source
-                ]
+            refused = [each for (each, _), one in zip(left, done, strict=True) if one.place is None]
+            now = await self._get([each.key for each in refused], USUAL_SECONDS)
+            replacements = [
+                each._replace(place=found[1])
+                for each, found in zip(refused, now, strict=True)
+                if found is not None and found[0] != orjson.loads(each.source)
+            ]
 
     async def write_one(self, item: Item, *, seconds: float = USUAL_SECONDS) -> Done:
         return (await self.bulks.write([item], seconds=seconds))[0]
@@ -251,6 +259,10 @@ class Sources:
 
 def _is_same(item: Item, source: Mapping[str, Any]) -> bool:
     return item.source is not None and bool(orjson.loads(item.source) == source)
+
+
+def _place(found: tuple[Mapping[str, Any], Place] | None) -> Place | None:
+    return None if found is None else found[1]
 
 
 def _one(document: Any) -> tuple[Mapping[str, Any], Place] | None:

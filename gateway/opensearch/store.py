@@ -202,8 +202,8 @@ class OpenSearchStore:
     # --- threads
 
     async def load_thread(self, owner: str, thread_id: str) -> Thread | None:
-        record = await self._threads.record((owner, thread_id))
-        return None if record is None else await self._threads.whole(record)
+        held = await self._threads.find_started((owner, thread_id))
+        return None if held is None else await self._threads.whole(held.record)
 
     async def list_threads(self, owner: str, *, limit: int, cursor: str | None, skip: int = 0) -> Page[ThreadSummary]:
         return await self._lists.threads(owner, max(limit, 1), cursor, skip)
@@ -315,6 +315,7 @@ class OpenSearchStore:
 
     async def load_version(self, owner: str, thread_id: str, version: int) -> VersionContent | None:
         record = await self._threads.record((owner, thread_id))
+        record = await self._threads.loaded(record, lambda _: [version])
         if record is None or version not in record.versions:
             return None
         kept = await self._threads.messages(record, positions(record.versions[version], hidden=True))
@@ -337,12 +338,14 @@ class OpenSearchStore:
             without = None if record is None else thread_record.without_version(record, version)
             if record is None or without is None:
                 return None
-            return await self._writes.without_unused(record, Change(replace(without, due=(*without.due, *due))))
+            change = Change(replace(without, due=(*without.due, *due)))
+            return self._writes.completed(record, await self._writes.without_unused(record, change))
 
         return await self._write((owner, thread_id), work)
 
     async def version_states(self, owner: str, thread_id: str) -> Mapping[int, Mapping[str, ModelState]]:
         record = await self._threads.record((owner, thread_id))
+        record = await self._threads.loaded(record, lambda each: each.versions)
         versions = {} if record is None else record.versions
         return {
             number: decode_states(each.model_states)
@@ -597,7 +600,7 @@ class OpenSearchStore:
 
         async def prepare(held: Held | None, record: ThreadRecord | None) -> Change | None:
             changed = None if record is None else work(record)
-            return None if changed is None else self._writes.with_approvals(record, Change(changed))
+            return None if changed is None else self._writes.completed(record, Change(changed))
 
         return await self._write(key, prepare)
 

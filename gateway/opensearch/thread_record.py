@@ -11,7 +11,7 @@ message gets `next_position`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from gateway.agent import ABSENT, Absent
@@ -40,14 +40,26 @@ MOST_RECENT: Final = 256
 RUNS_A_PAGE: Final = 128
 
 
+class KeptState(NamedTuple):
+    """A version's states in a document of their own: its name, a digest of what it has, how many bytes the state takes,
+    and how many further parts the document has.
+    """
+
+    name: str
+    digest: str
+    size: int
+    parts: int
+
+
 @dataclass(frozen=True, slots=True)
 class ThreadRecord:
-    """`versions` by number. `runs` are the ids of the runs that began last, the newest last; earlier ones are in
-    `pages` documents. `fresh` are runs as of a commit that their own documents may not have yet. `size`: how many bytes
-    the messages take. `order` grows from thread to thread. `late`: documents by which it is searched may not be as its
-    messages are now. `due` are deletions at providers that may not be in documents of their own yet. `holder`: the id
-    of the gateway that holds the thread, empty for none; `working`: the run under way there, if there is one.
-    `token` is that of its document, and not part of the record.
+    """`versions` by number; the states of those in `states` are not here but in documents (see version_states). `runs`
+    are the ids of the runs that began last, the newest last; earlier ones are in `pages` documents. `fresh` are runs as
+    of a commit that their own documents may not have yet. `size`: how many bytes the messages take. `order` grows from
+    thread to thread. `late`: documents by which it is searched may not be as its messages are now. `due` are deletions
+    at providers that may not be in documents of their own yet. `holder`: the id of the gateway that holds the thread,
+    empty for none; `working`: the run under way there, if there is one. `token` is that of its document, and not part
+    of the record.
     """
 
     about: MovedThread
@@ -61,6 +73,7 @@ class ThreadRecord:
     size: int = 0
     late: bool = False
     due: tuple[DueDeletion, ...] = ()
+    states: Mapping[int, KeptState] = field(default_factory=dict)
     holder: str = ""
     working: str = ""
     token: str = ""
@@ -105,12 +118,12 @@ class ThreadRecord:
     @property
     def kept_bytes(self) -> int:
         """The bytes of its messages, its versions' states and its metadata."""
-        return (
-            self.size + sum(len(each.state or b"") for each in self.versions.values()) + len(self.about.metadata or b"")
-        )
+        states = sum(len(each.state or b"") for each in self.versions.values())
+        states += sum(each.size for each in self.states.values())
+        return self.size + states + len(self.about.metadata or b"")
 
     def thread(self, number: int, messages: Sequence[Message]) -> Thread:
-        """The thread with this version as the current one."""
+        """The thread with this version as the current one. The version's states are in the record."""
         about, version = self.about, self.versions[number]
         return Thread(
             owner=about.owner,
@@ -220,6 +233,7 @@ def written(
         before,
         about=_about(before.about, thread, len(versions)),
         versions=versions,
+        states=_without(before.states, version.number),
         next_position=before.next_position + len(fresh),
     )
     return Written(record, before.next_position, fresh, times, has_lost and not is_new)
@@ -328,7 +342,12 @@ def without_version(record: ThreadRecord, number: int) -> ThreadRecord | None:
         for each in record.versions.values()
         if each.number != number
     }
-    return replace(record, about=replace(record.about, versions=len(versions)), versions=versions)
+    about = replace(record.about, versions=len(versions))
+    return replace(record, about=about, versions=versions, states=_without(record.states, number))
+
+
+def _without(states: Mapping[int, KeptState], number: int) -> Mapping[int, KeptState]:
+    return {each: kept for each, kept in states.items() if each != number}
 
 
 def with_run(record: ThreadRecord, run_id: str) -> tuple[ThreadRecord, Sequence[str]]:
@@ -374,6 +393,8 @@ def encode(record: ThreadRecord) -> bytes:
         data["due"] = [to_json(each) for each in record.due]
     if record.holder:
         data |= {"holder": record.holder, "working": record.working}
+    if record.states:
+        data["states"] = {str(number): [*kept] for number, kept in record.states.items()}
     return dump_json(data)
 
 
@@ -393,7 +414,8 @@ def decode(data: bytes, token: str = "") -> ThreadRecord:
         found["size"],
         found.get("late", False),
         tuple([from_json(DueDeletion, each) for each in found.get("due", ())]),
-        found.get("holder", ""),
-        found.get("working", ""),
-        token,
+        {int(number): KeptState(*kept) for number, kept in found.get("states", {}).items()},
+        holder=found.get("holder", ""),
+        working=found.get("working", ""),
+        token=token,
     )

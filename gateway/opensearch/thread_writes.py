@@ -20,6 +20,7 @@ from gateway.opensearch.run_record import thread_id_of
 from gateway.opensearch.sources import Key, documents_of
 from gateway.opensearch.thread_record import ThreadRecord, positions, unused
 from gateway.opensearch.threads import Change, Held, Threads
+from gateway.opensearch.version_states import moved_out
 from gateway.records import dump_json
 from gateway.store import Thread
 from gateway.store.transfer import MovedApproval
@@ -69,7 +70,7 @@ class ThreadWrites:
         change = Change(record, items)
         if before is not None and written.has_lost:
             change = await self.without_unused(before, change)
-        return self.with_approvals(before, change)
+        return self.completed(before, change)
 
     async def without_unused(self, before: ThreadRecord, change: Change) -> Change:
         """The write, which also deletes the messages that no version has any more."""
@@ -84,7 +85,14 @@ class ThreadWrites:
             change, record=replace(change.record, size=change.record.size - size), after=[*change.after, *after]
         )
 
-    def with_approvals(self, before: ThreadRecord | None, change: Change) -> Change:
+    def completed(self, before: ThreadRecord | None, change: Change) -> Change:
+        """The write with all that follows from its record: approvals, and states in documents of their own."""
+        change = self._with_approvals(before, change)
+        out = moved_out(before, change.record)
+        self._threads.remember_states(out)
+        return Change(out.record, [*change.items, *out.created], [*change.after, *out.deleted])
+
+    def _with_approvals(self, before: ThreadRecord | None, change: Change) -> Change:
         """The write, which also opens and closes the approvals that it changes."""
         record = change.record
         then = {} if before is None else _by_id(before.interrupts)
@@ -124,8 +132,8 @@ class ThreadWrites:
         written = thread_record.written(None, fork, 0, None, self._threads.new_life())
         messages, times = [each.message for each in kept], [each.at for each in kept]
         items, size = self._threads.new_messages(written.record, 0, messages, times)
-        record = replace(written.record, size=size)
-        return record, [*items, *self.with_approvals(None, Change(record)).items]
+        change = self.completed(None, Change(replace(written.record, size=size), items))
+        return change.record, change.items
 
 
 def _by_id(interrupts: Sequence[OpenInterrupt]) -> dict[str, OpenInterrupt]:

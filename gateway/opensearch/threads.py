@@ -34,6 +34,7 @@ from gateway.opensearch.state import due_items
 from gateway.opensearch.sure_writes import SureWrites
 from gateway.opensearch.thread_record import ThreadRecord, positions
 from gateway.opensearch.turns import Turns
+from gateway.opensearch.version_states import MovedOut, States, decode_states, filled, states_key
 from gateway.owners import is_visitors, site_of
 from gateway.records import decode_message, dump_json, encode_message, load_json
 from gateway.store import DueDeletion, HeldElsewhereError, Thread
@@ -49,6 +50,11 @@ LIMIT_BYTES: Final = 64 * 1024 * 1024
 _MOST_HELD = 10_000
 # A new thread's id is looked up just before its first run begins.
 _MOST_ABSENT = 1_000
+# From `load_start` to the `load_thread` that follows it.
+_JUST_READ_SECONDS = 0.2
+_STATES_BYTES = 16 * 1024 * 1024
+# Reads of a thread whose states are being replaced.
+_TRIES = 10
 # The Python objects of a decoded message, besides its text.
 _MESSAGE_BYTES = 1000
 
@@ -116,7 +122,9 @@ class Threads:
         self._order = order
         self._held: LruCache[ThreadKey, Held] = LruCache(_MOST_HELD)
         self._absent: LruCache[ThreadKey, bool] = LruCache(_MOST_ABSENT)
+        self._just_read: LruCache[ThreadKey, float] = LruCache(_MOST_ABSENT)
         self._messages: LruCache[tuple[str, int], KeptMessage] = LruCache(cache_bytes)
+        self._states: LruCache[tuple[str, str], States] = LruCache(_STATES_BYTES)
         self._turns: Turns[ThreadKey] = Turns()
         self.sure = SureWrites(sources)
 
@@ -141,6 +149,20 @@ class Threads:
         await self.sure.known([key])
         found = await self._sources.read_one(thread_key(*key))
         return self.took(key, found)
+
+    def note_start(self, key: ThreadKey) -> None:
+        """The thread was just read for a run that begins: the next `find_started` does not have to read it again."""
+        self._just_read.keep(key, asyncio.get_running_loop().time() + _JUST_READ_SECONDS)
+
+    async def find_started(self, key: ThreadKey) -> Held | None:
+        """As `find`, but not read again if that was just done. A begin is refused if the thread has changed since."""
+        until = self._just_read.drop(key)
+        if until is not None and asyncio.get_running_loop().time() < until:
+            await self.sure.known([key])
+            held = self._held.get(key)
+            if held is not None or key in self._absent:
+                return held
+        return await self.find(key)
 
     async def known(self, key: ThreadKey) -> Held | None:
         """The thread's document as it was when this process last read or wrote it, for a write that is refused if it
@@ -238,8 +260,11 @@ class Threads:
         held = {key: self.took(key, document) for key, document in zip(keys, found, strict=True)}
         return {key: None if each is None else each.record for key, each in held.items()}
 
-    async def whole(self, record: ThreadRecord) -> Thread:
-        """The thread with the messages of its current version."""
+    async def whole(self, record: ThreadRecord | None) -> Thread | None:
+        """The thread with the messages and states of its current version; None: it was deleted meanwhile."""
+        record = await self.loaded(record, lambda each: [each.about.version])
+        if record is None:
+            return None
         kept = await self.messages(record, positions(record.current))
         return record.thread(record.about.version, [each.message for each in kept])
 
@@ -262,6 +287,42 @@ class Threads:
     def _remember(self, life: str, place: int, kept: KeptMessage) -> KeptMessage:
         self._messages.keep((life, place), kept, kept.size + _MESSAGE_BYTES)
         return kept
+
+    async def loaded(
+        self, record: ThreadRecord | None, numbers: Callable[[ThreadRecord], Iterable[int]]
+    ) -> ThreadRecord | None:
+        """The record with the states of these versions in it. It is read again if they were replaced meanwhile; None:
+        the thread was deleted.
+        """
+        for _ in range(_TRIES):
+            if record is None:
+                return None
+            found = await self.with_states(record, numbers(record))
+            if found is not None:
+                return found
+            record = await self.record((record.about.owner, record.about.thread_id))
+        raise StoreError("the state of a thread's version is missing in the OpenSearch cluster")
+
+    async def with_states(self, record: ThreadRecord, numbers: Iterable[int]) -> ThreadRecord | None:
+        """The record with the states of these versions in it; None: there is one that a later commit does not name."""
+        names = {number: record.states[number].name for number in numbers if number in record.states}
+        found = {number: kept for number, name in names.items() if (kept := self._states.get((record.key, name)))}
+        missing = [number for number in names if number not in found]
+        keys = [states_key(record.key, names[number]) for number in missing]
+        for number, source in zip(missing, await self._sources.read(keys), strict=True):
+            if source is None:
+                return None
+            found[number] = self._remember_states(record.key, names[number], decode_states(source.record))
+        return filled(record, found) if found else record
+
+    def remember_states(self, out: MovedOut) -> None:
+        """Keep what is about to be written in memory."""
+        for name, states in out.new.items():
+            self._remember_states(out.record.key, name, states)
+
+    def _remember_states(self, life: str, name: str, states: States) -> States:
+        self._states.keep((life, name), states, sum(len(each or b"") for each in states) + _MESSAGE_BYTES)
+        return states
 
     # --- writes
 
@@ -399,9 +460,8 @@ class Threads:
         followed = bool(record.runs) and record.runs[-1] != run.run.run_id and not run.waits
         stands = replace(run, stands=True, erase=())
         key = run_key(run.run.owner, run.run.run_id)
-        return Replacement(
-            key, *documents_of(key, run_record.encode(stands), members_of(stands, followed=followed), new_token())
-        )
+        source, parts = documents_of(key, run_record.encode(stands), members_of(stands, followed=followed), new_token())
+        return Replacement(key, source, parts, run.place)
 
     async def _replace(self, key: ThreadKey, held: Held | None, source: bytes, seconds: float) -> Place:
         place = None if held is None else held.place
@@ -447,7 +507,7 @@ class Threads:
 
     def forget_all(self) -> None:
         """Forget what was read: somebody else has written it since."""
-        for cache in (self._held, self._absent, self._messages):
+        for cache in (self._held, self._absent, self._messages, self._states):
             cache.clear()
 
     def forget_messages(self, life: str, places: Iterable[int]) -> None:

@@ -4,6 +4,7 @@ Processor time is what the server's own process used, all of its threads togethe
 two; absolute numbers are the machine's, ratios carry over. Of tools' schemas the ceiling stands in the bare server's
 place. The quick form takes about two minutes,
 `--full` about twenty; the model providers are measured in the latter, or by name (`--only providers`: five minutes).
+So are stores: a cluster beside the SQLite file (`--only stores`; with `--full` it has a million threads).
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import providers, renderers, schemas
+from tests.benchmarks import providers, renderers, schemas, stores
 from tests.benchmarks.measurements import Row
-from tests.benchmarks.scenarios import FULL, QUICK, Benchmarks, running_servers
+from tests.benchmarks.scenarios import FULL, QUICK, Benchmarks, Servers, running_servers
 from tests.benchmarks.server_process import raise_file_limit, split_cores
+from tests.opensearch.installation import NoNodeError
 
 _FILES = 8192
 
@@ -27,7 +29,9 @@ def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--full", action="store_true", help="more of everything, and 1,000 streams at once")
-    parser.add_argument("--only", default="", metavar="NAME", help="text, tool, ..., renderers, schemas, providers")
+    parser.add_argument(
+        "--only", default="", metavar="NAME", help="text, tool, ..., renderers, schemas, providers, stores"
+    )
     arguments = parser.parse_args()
     if not sys.platform.startswith("linux"):
         print("the benchmarks read processor time and memory from Linux's /proc", file=sys.stderr)
@@ -49,9 +53,19 @@ async def _measure(*, full: bool, only: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
         async with running_servers(Path(directory), cores) as servers:
             await Benchmarks(servers, FULL if full else QUICK, _print_row).run(only)
+            if (full or only) and only in "stores":
+                await _measure_stores(servers, stores.FULL if full else stores.QUICK)
         if (full or only) and only in "providers":
             plan = providers.FULL if full else providers.QUICK
             await providers.ProviderBenchmarks(Path(directory), cores, plan, _print_row).run()
+
+
+async def _measure_stores(servers: Servers, plan: stores.StoresPlan) -> None:
+    try:
+        async with stores.a_cluster(servers.directory) as url:
+            await stores.StoreBenchmarks(servers, url, plan, _print_row).run()
+    except NoNodeError as error:
+        print(f"stores are not measured: {error}", file=sys.stderr)
 
 
 def _print_row(row: Row) -> None:

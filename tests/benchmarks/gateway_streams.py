@@ -25,10 +25,11 @@ _ENDLESS = 10_000_000
 async def run_gateway_streams(
     wire: Wire,
     url: str,
-    certificate: Path,
+    certificate: Path | None,
     directory: Path,
     cores: Cores,
     *,
+    store: str = "sqlite:///crowd.db",
     streams: int,
     seconds: float,
     gap: int,
@@ -36,24 +37,26 @@ async def run_gateway_streams(
 ) -> None:
     """Open them, watch them for so long while all go on, and look whether each got every word in order."""
     path = directory / "crowd.yaml"
-    path.write_text(json.dumps(_configuration(wire, url, f"bench-{_ENDLESS}-{gap}-1")))
+    path.write_text(json.dumps(_configuration(wire, url, f"bench-{_ENDLESS}-{gap}-1", store)))
+    environment = {} if certificate is None else {"SSL_CERT_FILE": str(certificate)}
+    name = f"{streams} runs through {wire.provider}, kept in {store.partition(':')[0]}"
     async with (
         server_process(
             "gateway", "serve", "--config", str(path), directory=directory, cores=cores.server,
-            environment={"SSL_CERT_FILE": str(certificate)},
+            environment=environment,
         ) as gateway,
         asyncio.timeout(DEADLINE_SECONDS),
     ):  # fmt: skip
         target = Target(gateway.port, f"/agents/{_AGENT}/run", new_thread())
         async with connections(gateway.port, max(1, streams // 30)) as opened:  # what every server allocates once
-            await _Crowd(gateway, [_Stream(each, target, gap) for each in opened], wire).measure(0.1)
+            await _Crowd(gateway, [_Stream(each, target, gap) for each in opened], name).measure(0.1)
         async with connections(gateway.port, streams) as opened:
-            rows = await _Crowd(gateway, [_Stream(each, target, gap) for each in opened], wire).measure(seconds)
+            rows = await _Crowd(gateway, [_Stream(each, target, gap) for each in opened], name).measure(seconds)
     for row in rows:
         report(row)
 
 
-def _configuration(wire: Wire, url: str, model: str) -> dict[str, Any]:
+def _configuration(wire: Wire, url: str, model: str, store: str) -> dict[str, Any]:
     settings = {
         "model_provider": wire.provider,
         "model_id": model,
@@ -63,7 +66,7 @@ def _configuration(wire: Wire, url: str, model: str) -> dict[str, Any]:
     }
     return {
         "server": {"host": "127.0.0.1", "port": 0, "log_level": "warning", "drain_seconds": 1},
-        "store": "sqlite:///crowd.db",
+        "store": store,
         "agents": [{"id": _AGENT, "model": settings}],
     }
 
@@ -108,10 +111,10 @@ class _Stream:
 class _Crowd:
     """All streams."""
 
-    def __init__(self, gateway: ServerProcess, streams: list[_Stream], wire: Wire) -> None:
+    def __init__(self, gateway: ServerProcess, streams: list[_Stream], name: str) -> None:
         self._gateway = gateway
         self._streams = streams
-        self._wire = wire
+        self._name = name
 
     async def measure(self, seconds: float) -> list[Row]:
         before = self._gateway.private_kilobytes()
@@ -149,7 +152,7 @@ class _Crowd:
 
     def _rows(self, kilobytes: float, microseconds: float, waiting: float) -> list[Row]:
         count = len(self._streams)
-        name = f"{count} runs through {self._wire.provider}, kept"
+        name = self._name
         late = [each.lateness for each in self._streams]
         each = kilobytes / count
         return [

@@ -86,16 +86,20 @@ class Servers:
     cores: Cores
 
     @contextlib.asynccontextmanager
-    async def fresh_gateway(self, *, threads: int = 0, agents: int = 0) -> AsyncGenerator[ServerProcess]:
+    async def fresh_gateway(
+        self, *, threads: int = 0, agents: int = 0, store: str | None = None
+    ) -> AsyncGenerator[ServerProcess]:
         """Another gateway: one that has served many streams has room for more already, and shows less growth. Its store
-        has so many threads, and so many agents of callers.
+        is `store`, or a file with so many threads, and so many agents of callers.
         """
         with tempfile.TemporaryDirectory(dir=self.directory) as name:
             directory = Path(name)
-            (directory / "gateway.yaml").write_bytes((self.directory / "gateway.yaml").read_bytes())
-            async with _written_store(directory) as store:
-                await _keep_threads(store, threads)
-                await _store_agents(store, agents, f"http://127.0.0.1:{self.upstream.port}/v1")
+            configuration = json.loads((self.directory / "gateway.yaml").read_bytes())
+            configuration |= {} if store is None else {"store": store}
+            (directory / "gateway.yaml").write_text(json.dumps(configuration))
+            async with _written_store(directory) as written:
+                await _keep_threads(written, threads)
+                await _store_agents(written, agents, f"http://127.0.0.1:{self.upstream.port}/v1")
             async with _gateway(directory, self.cores) as gateway:
                 yield gateway
 
@@ -115,7 +119,7 @@ async def _keep_threads(store: SqliteStore, count: int) -> None:
     now = time.time()
     for first in range(0, count, _KEPT_AT_ONCE):
         numbers = range(first, min(first + _KEPT_AT_ONCE, count))
-        await asyncio.gather(*[store.begin_run(*_kept(number, now), keep=0) for number in numbers])
+        await asyncio.gather(*[store.begin_run(*kept_run(number, now), keep=0) for number in numbers])
 
 
 async def _store_agents(store: SqliteStore, count: int, upstream_url: str) -> None:
@@ -132,7 +136,7 @@ async def _store_agents(store: SqliteStore, count: int, upstream_url: str) -> No
         await store.documents.put(AGENTS, "collected", LOCAL_OWNER, body)
 
 
-def _kept(number: int, now: float) -> tuple[RunRecord, Thread]:
+def kept_run(number: int, now: float) -> tuple[RunRecord, Thread]:
     name, message = f"kept-{number}", Message(f"m{number}", "user", (TextBlock("What is a gateway?"),))
     run = RunRecord(LOCAL_OWNER, name, name, "text", RunStatus.COMPLETED, now, now, now)
     expires_at = None if number % 10 else now + 86_400

@@ -16,9 +16,9 @@ import pytest
 
 from tests.fault_scenes import store_at
 from tests.held_ports import held_port
+from tests.local_proxies import needs_nginx
 from tests.opensearch.index_sets import store_url
 from tests.paying_agent import PAYER, TOOLS, check_client
-from tests.proxies import needs_nginx
 from tests.returning_clients import PROTOCOLS, Load, RefusedError, ReturningClient
 from tests.running_gateway import DEADLINE_SECONDS, GatewayClient, GatewayProcess, gateway_process, write_configuration
 from tests.several_gateways import balanced

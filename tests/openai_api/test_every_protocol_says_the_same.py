@@ -16,9 +16,9 @@ from tests.a2a_speaker import V1, message, told_by_task
 from tests.agent_api_speaker import process_body
 from tests.agent_api_speaker import told_by_response as told_by_agent_api
 from tests.case_tools import PIXEL
+from tests.local_proxies import needs_nginx
 from tests.opensearch.index_sets import store_url
 from tests.protocol_speakers import SPEAKERS, told_by_ag_ui, told_by_response
-from tests.proxies import needs_nginx
 from tests.running_gateway import LocalGateway, agent, local_gateway, scripted
 from tests.several_gateways import several_gateways
 from tests.told_runs import Question, Speaker, Told, words

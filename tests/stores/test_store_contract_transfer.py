@@ -143,6 +143,7 @@ async def test_late_documents_are_written_and_deleted_by_the_new_store(kind: str
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(400)  # on a cluster it takes a quarter of that, without other load
 @each_store
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS, more=STEPS)

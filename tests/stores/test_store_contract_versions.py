@@ -118,12 +118,16 @@ async def test_a_write_outside_a_run_makes_a_version_too_and_what_stays_is_as_it
     assert await within(store.load_thread(OWNER, "t1")) == becomes
 
 
-async def test_a_version_has_its_own_state_questions_run_and_provider_chain(store: Store) -> None:
+@pytest.mark.parametrize("size", [1, 1_000, 600_000])
+async def test_a_version_has_its_own_state_questions_run_and_provider_chain(store: Store, size: int) -> None:
     call = ToolCall("c1", "refund", "{}")
     asked = OpenInterrupt(Interrupt("i1", "tool_approval", "May I?", "c1"), call, "approval_1", "assistant", 100.0)
     chains = {"assistant": {"default": Chain("holder", (), ("resp_1",))}}
-    held = await first_version(store, state={"n": 1}, interrupts=(asked,), model_states=chains)
-    second = await next_version(store, held, 2, state={"n": 2}, interrupts=(), model_states={}, last_run_id="r2")
+    much = "x" * size
+    held = await first_version(store, state={"n": 1, "much": much}, interrupts=(asked,), model_states=chains)
+    second = await next_version(
+        store, held, 2, state={"n": 2, "much": much}, interrupts=(), model_states={}, last_run_id="r2"
+    )
     assert await within(store.load_thread(OWNER, "t1")) == second
     assert await within(store.version_states(OWNER, "t1")) == {1: chains}
 

@@ -1,4 +1,4 @@
-"""Proxies before gateways: their programs, and files of `deploy/` for another place."""
+"""Proxies as processes of their own, which speak TLS in front of a local server."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from tests.running_gateway import DEADLINE_SECONDS
 from tests.waiting import until_listening
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
-
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
-
 NGINX_FRAME = """\
 daemon off;
 master_process off;
@@ -49,6 +47,20 @@ class Place:
     certificate: Path
 
 
+def needs(program: str | None, name: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(program is None and "CI" not in os.environ, reason=f"no {name} is installed here")
+
+
+def write_bare_nginx(place: Place) -> list[str]:
+    """nginx as somebody has it who has read nothing."""
+    address = (
+        f"127.0.0.1:{place.port} ssl; ssl_certificate {place.certificate}; ssl_certificate_key {place.certificate}"
+    )
+    return nginx_command(
+        place.directory, f"server {{ listen {address}; location / {{ proxy_pass http://{place.upstream}; }} }}"
+    )
+
+
 def replaced(text: str, values: Mapping[str, str]) -> str:
     """A file of `deploy/` for another place: each of these is in it, once."""
     for old, new in values.items():
@@ -58,17 +70,10 @@ def replaced(text: str, values: Mapping[str, str]) -> str:
 
 
 def nginx_command(directory: Path, site: str) -> list[str]:
-    """Starts nginx with this site."""
+    """nginx with this `server`, and all of its files in this folder."""
     (directory / "agui-gateway.conf").write_text(site, "utf-8")
     (directory / "nginx.conf").write_text(NGINX_FRAME.format(directory=directory), "utf-8")
     return [str(NGINX), "-p", str(directory), "-c", str(directory / "nginx.conf")]
-
-
-def needs(program: str | None, name: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(program is None and "CI" not in os.environ, reason=f"no {name} is installed here")
-
-
-needs_nginx = needs(NGINX, "nginx")
 
 
 @asynccontextmanager
@@ -88,3 +93,6 @@ async def running(command: list[str], place: Place) -> AsyncGenerator[None]:
             process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(DEADLINE_SECONDS):
             await process.wait()
+
+
+needs_nginx = needs(NGINX, "nginx")
