@@ -17,6 +17,8 @@ from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
+from gateway.owners import GATEWAY
+from tests.openai_api.test_responses_envelope_key import EARLIER_KEY
 from tests.openai_chat_server import Script, chat_server, completion, error, text_records
 from tests.openai_scene import AGENTS, BREAKING, KEY, WORDS, OpenAIScene, openai_gateway
 from tests.running_gateway import agent
@@ -198,12 +200,13 @@ async def test_one_key_names_a_thread_on_each_surface(tmp_path: Path) -> None:
     assert [len(messages) for messages in stored] == [2, 2]
 
 
-async def test_nothing_begins_where_the_reasonings_key_cannot_be_read(tmp_path: Path) -> None:
+async def test_nothing_begins_where_the_reasonings_key_of_an_earlier_version_cannot_be_read(tmp_path: Path) -> None:
     private = {"model": "words", "input": "hello", "store": False}
     one, other = ({"master_keys": [base64.b64encode(bytes([each]) * 32).decode()]} for each in (1, 2))
     async with openai_gateway(tmp_path, [WORDS], server=one) as scene:
-        assert (await scene.post("/responses", private)).status_code == 200
         plain = await scene.openai.responses.create(model="words", input="hello")
+        documents = scene.gateway.application.store.documents
+        await documents.put(EARLIER_KEY, "openai_api", GATEWAY, {"key": bytes(32).hex()})
     async with openai_gateway(tmp_path, [WORDS], server=other) as scene:
         conversation = await scene.openai.conversations.create()
         refused = await scene.post("/responses", {**private, "conversation": conversation.id})

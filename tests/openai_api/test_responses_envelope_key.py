@@ -19,7 +19,7 @@ from gateway.store import Store, StoreEnvironment
 from tests.opensearch.index_sets import INDEX_SETS
 from tests.stored_samples import STORE_TYPES, memory_store, within
 
-EARLIER = DocumentKind("reasoning key", {}, sealed=("/key",))
+EARLIER_KEY = DocumentKind("reasoning key", {}, sealed=("/key",))
 
 
 @asynccontextmanager
@@ -57,8 +57,8 @@ async def test_all_gateways_of_a_cluster_have_one_key_and_need_no_master_key(
 async def test_the_key_that_an_earlier_version_kept_stays_the_key(tmp_path: Path) -> None:
     async with opened(memory_store(tmp_path)) as (environment,):
         earlier = bytes(range(32))
-        await within(environment.own_documents().put(EARLIER, "openai_api", {"key": earlier.hex()}))
+        await within(environment.own_documents().put(EARLIER_KEY, "openai_api", {"key": earlier.hex()}))
         sealed = ReasoningEnvelopes(earlier).seal("alice", "Sums need the tool.", None)
         for _ in range(2):
             assert (await envelopes_of(environment)).seal("alice", "Sums need the tool.", None) == sealed
-        assert await within(environment.own_documents().get(EARLIER, "openai_api")) is None
+        assert await within(environment.own_documents().get(EARLIER_KEY, "openai_api")) is None
