@@ -26,7 +26,7 @@ from gateway.a2a.renderer import PushUpdate, PushUpdates
 from gateway.a2a.stored_tasks import StoredTask, StoredTasks
 from gateway.a2a.tasks import TaskFold
 from gateway.access.callers import Caller
-from gateway.errors import GatewayError, InvalidRequestError, NotFoundError
+from gateway.errors import ConflictError, GatewayError, InvalidRequestError, NotFoundError
 from gateway.events import Event, RunFailed, RunFinished, count_of
 from gateway.messages import JsonObject
 from gateway.protocol import ProtocolEnvironment
@@ -144,7 +144,7 @@ class PushDelivery:
         async for found, config in self._configs.open():
             key, thread_id = _Key(found.owner, found.document_id, config.config_id), found.thread_id or ""
             known.discard((key, thread_id))
-            with suppress(HeldElsewhereError):  # that gateway posts them
+            with suppress(HeldElsewhereError, ConflictError):  # that gateway posts them; or its run is not ended yet
                 await self._expect(key, thread_id, only_end=True)
         for key, thread_id in known:  # these may be gone: then they are forgotten
             self._follow(key, thread_id)

@@ -139,6 +139,15 @@ class Runs:
 
     # --- begin
 
+    def check_not_left(self, record: ThreadRecord) -> None:
+        """Raises ConflictError if a gateway that is gone left a run on the thread."""
+        if self._threads.is_left(record, self.open):
+            raise ConflictError(
+                f"thread {record.about.thread_id!r} is busy with run {record.working!r} of a gateway that is gone; it"
+                " ends in a moment",
+                code="thread_busy",
+            )
+
     async def begin(
         self,
         run: RunRecord,
@@ -184,8 +193,8 @@ class Runs:
         key = (thread.owner, thread.thread_id)
         held = await self._threads.own(key, as_known=True)
         before = None if held is None else held.record
-        if before is not None and self._threads.is_left(before, self.open):
-            raise _busy_with_left(before)
+        if before is not None:
+            self.check_not_left(before)
         self._threads.check_as_read(held, thread)
         items: list[Item] = []
         if fork is not None:
@@ -528,14 +537,6 @@ def _left_behind(run_id: str) -> UnavailableError:
         f"the gateway that had run {run_id!r} is gone; another one ends it in a moment",
         code="gateway_gone",
         retry_after_seconds=1,
-    )
-
-
-def _busy_with_left(record: ThreadRecord) -> ConflictError:
-    return ConflictError(
-        f"thread {record.about.thread_id!r} is busy with run {record.working!r} of a gateway that is gone; it ends in a"
-        " moment",
-        code="thread_busy",
     )
 
 

@@ -457,8 +457,10 @@ class OpenSearchStore:
     async def holder(self, owner: str, thread_id: str, run_id: str = "") -> str | None:
         return await self._runs.holder(owner, thread_id, run_id)
 
-    async def hold_thread(self, owner: str, thread_id: str, *, holds: bool) -> bool:
+    async def hold_thread(self, owner: str, thread_id: str, *, holds: bool, takes_over: bool = False) -> bool:
         def changed(record: ThreadRecord) -> ThreadRecord | None:
+            if holds and not takes_over:
+                self._runs.check_not_left(record)
             if holds:
                 return None if record.holder == self._threads.own_id else self._threads.hold(record, record.working)
             return None if record.working or not record.holder else replace(record, holder="")

@@ -139,6 +139,7 @@ class CallerAccess:
 
         Raises:
             HeldElsewhereError: another gateway holds it.
+            ConflictError: a gateway that is gone left a run on it.
             StoreError: not now.
         """
         return await self._runner.driver.beginnings.listen(caller.owner, thread_id, listener)

@@ -36,6 +36,7 @@ class Beginnings:
 
         Raises:
             HeldElsewhereError: another gateway holds the thread.
+            ConflictError: a gateway that is gone left a run on it.
             StoreError: the store cannot be used now.
         """
         place, is_shared = (owner, thread_id), self._store.gateways.is_shared

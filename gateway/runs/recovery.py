@@ -91,7 +91,7 @@ async def recover(
     for record in await store.unfinished_runs():
         if record.status is RunStatus.RUNNING and (record.owner, record.client_id) not in own:
             with _one_of_many(record):
-                await store.hold_thread(record.owner, record.thread_id, holds=True)
+                await store.hold_thread(record.owner, record.thread_id, holds=True, takes_over=True)
                 async with AsyncExitStack() as lease:
                     agent = await lease.enter_async_context(agents.usable(record.owner, record.agent_id))
                     left = None if agent is None else await _left_open(store, agent, record)

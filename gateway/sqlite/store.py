@@ -412,7 +412,7 @@ class SqliteStore:
     async def holder(self, owner: str, thread_id: str, run_id: str = "") -> str | None:
         return None
 
-    async def hold_thread(self, owner: str, thread_id: str, *, holds: bool) -> bool:
+    async def hold_thread(self, owner: str, thread_id: str, *, holds: bool, takes_over: bool = False) -> bool:
         return await self.load_summary(owner, thread_id) is not None
 
     async def load_run(self, owner: str, run_id: str) -> RunRecord | None:

@@ -310,12 +310,14 @@ class RunStore(Protocol):
             UnavailableError: the run is under way at a gateway that is gone; another one will end it in a moment.
         """
 
-    async def hold_thread(self, owner: str, thread_id: str, *, holds: bool) -> bool:
-        """Hold a thread for those who wait for its next run, or that a gateway which is gone held; without `holds`,
-        release it, unless a run is under way on it. False: there is no such thread.
+    async def hold_thread(self, owner: str, thread_id: str, *, holds: bool, takes_over: bool = False) -> bool:
+        """Hold a thread for those who wait for its next run; without `holds`, release it, unless a run is under way on
+        it. `takes_over`: hold it to end the run that a gateway which is gone left on it. False: there is no such
+        thread.
 
         Raises:
             HeldElsewhereError: another gateway holds it.
+            ConflictError: a gateway that is gone left a run on it.
         """
 
     async def unfinished_runs(self) -> list[RunRecord]:

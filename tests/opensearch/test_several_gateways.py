@@ -194,7 +194,10 @@ async def test_what_a_killed_gateway_left_is_ended_by_another_one(tmp_path: Path
         with pytest.raises(ConflictError) as busy:
             await within(two.begin_run(run("r2", "t1"), thread(), keep=1))
         assert busy.value.code == "thread_busy"
-        assert await within(two.hold_thread(OWNER, "t1", holds=True))
+        with pytest.raises(ConflictError) as left:
+            await within(two.hold_thread(OWNER, "t1", holds=True))
+        assert left.value.code == "thread_busy", "who waits takes no run over"
+        assert await within(two.hold_thread(OWNER, "t1", holds=True, takes_over=True))
         with pytest.raises(ConflictError):
             await within(two.begin_run(run("r2", "t1"), thread(), keep=1))
         await within(two.end_run(ended(), thread(count=2), keep=1, first=4, records=records(4, 4)))
@@ -222,7 +225,7 @@ async def test_a_paused_gateway_that_was_taken_over_stores_nothing_and_comes_bac
         async with asyncio.timeout(4 * LEASE_SECONDS):
             await told.wait()
         late = paused.append_events(OWNER, "r1", 4, records(4, 6))
-        await within(two.hold_thread(OWNER, "t1", holds=True))
+        await within(two.hold_thread(OWNER, "t1", holds=True, takes_over=True))
         await within(two.end_run(ended(), thread(count=2), keep=1, first=4, records=records(4, 4)))
         beating = asyncio.ensure_future(paused._members._keep_beating())  # type: ignore[attr-defined]
         async with asyncio.timeout(4 * LEASE_SECONDS):
