@@ -88,8 +88,12 @@ class PushDelivery:
             earlier.pop()
         over = not first_run and task.fold.state.ended
         config = replace(config, seen=earlier[-1] if earlier else "", over=over)
+        if first_run:  # which is not to begin a second time at another gateway
+            kept = await self._configs.put(caller, task_id, thread_id, config, counted=False)
+            await self._expect_if_free(_Key(caller.owner, task_id, kept.config_id), thread_id)
+            return kept.shown(task_id, config.dialect)
         async with self._holding(caller, thread_id):
-            kept = await self._configs.put(caller, task_id, thread_id, config, counted=not first_run)
+            kept = await self._configs.put(caller, task_id, thread_id, config, counted=True)
             if not over:
                 await self._expect(_Key(caller.owner, task_id, kept.config_id), thread_id)
         return kept.shown(task_id, config.dialect)
@@ -103,7 +107,8 @@ class PushDelivery:
         if self._environment.gateways.is_shared:
             for config in await self._configs.of_task(caller, task.fold.task_id):
                 if not config.over:
-                    await self._expect(_Key(caller.owner, task.fold.task_id, config.config_id), task.fold.context_id)
+                    key = _Key(caller.owner, task.fold.task_id, config.config_id)
+                    await self._expect_if_free(key, task.fold.context_id)
 
     async def get(self, caller: Caller, task_id: str, config_id: str, dialect: Dialect) -> JsonObject:
         """A config as it is shown; without an id the task's first one. Raises NotFoundError (-32001)."""
@@ -144,8 +149,7 @@ class PushDelivery:
         async for found, config in self._configs.open():
             key, thread_id = _Key(found.owner, found.document_id, config.config_id), found.thread_id or ""
             known.discard((key, thread_id))
-            with suppress(HeldElsewhereError, ConflictError):  # that gateway posts them; or its run is not ended yet
-                await self._expect(key, thread_id, only_end=True)
+            await self._expect_if_free(key, thread_id, only_end=True)
         for key, thread_id in known:  # these may be gone: then they are forgotten
             self._follow(key, thread_id)
         await self._configs.forget_old()
@@ -177,6 +181,13 @@ class PushDelivery:
             self._forget(key, thread_id)
             raise
         self._follow(key, thread_id, only_end=only_end)
+
+    async def _expect_if_free(self, key: _Key, thread_id: str, *, only_end: bool = False) -> None:
+        """As `_expect`, unless another gateway holds the thread, and posts, or one that is gone left a run on it: the
+        first gateway posts that later.
+        """
+        with suppress(HeldElsewhereError, ConflictError):
+            await self._expect(key, thread_id, only_end=only_end)
 
     def _forget(self, key: _Key, thread_id: str) -> None:
         place = (key.owner, thread_id)

@@ -155,6 +155,17 @@ async def test_a_config_that_another_gateway_added_is_posted_to_by_the_one_that_
         assert kinds([each.json for each in receiver.requests[2:]]) == ["WORKING", "artifact", "COMPLETED"]
 
 
+async def test_the_config_of_a_message_whose_run_has_begun_begins_it_nowhere_else(tmp_path: Path) -> None:
+    async with two_posters(tmp_path, lambda: [agent_of("a", SAYS_HELLO), agent_of("b", HANGS)]) as (one, two, receiver):
+        await one.begin()
+        await until(lambda: not one.member.runner._runs)
+        await two.begin("b", f"{TASK}_2")
+        await one.put(first_run=TASK)
+        assert len(await within(two.push.all(ALICE, TASK, Dialect.V1))) == 1
+        await one.until_quiet()
+        assert not receiver.requests, "the first gateway posts it once the thread is free"
+
+
 async def test_a_config_that_one_gateway_deleted_is_gone_for_the_other(tmp_path: Path) -> None:
     async with two_posters(tmp_path, lambda: [asking_agent("a")]) as (one, two, receiver):
         await one.begin()
