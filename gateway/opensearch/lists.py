@@ -23,11 +23,12 @@ from gateway.opensearch.thread_writes import approval_key
 from gateway.opensearch.threads import Threads, thread_key
 from gateway.records import load_json
 from gateway.store import Approval, Page, RunFilter, RunRecord, RunStatus, ThreadSummary
-from gateway.store.cursors import read_time, time_cursor
+from gateway.store.cursors import place_cursor, read_time, time_cursor
 
 MOST_HITS: Final = 10_000
 """The last hit that a search shows (`index.max_result_window`)."""
 _AT_ONCE = 1_000
+_MESSAGES_AT_ONCE = 100
 
 
 class Lists:
@@ -78,6 +79,27 @@ class Lists:
             (hit.sort, None if document is None else self._threads.decoded(document))
             for hit, document in zip(hits, documents, strict=True)
         ]
+
+    async def messages(
+        self, owner: str, thread_id: str, start: int, limit: int, version: int | None, max_bytes: int | None
+    ) -> Page[Message]:
+        """As ThreadStore.list_messages, from message number `start` on."""
+        record = await self._threads.record((owner, thread_id))
+        content = None if record is None else record.versions.get(record.about.version if version is None else version)
+        if record is None or content is None:
+            return Page((), None)
+        places = positions(content, start, limit + 1, hidden=version is not None)
+        found: list[Message] = []
+        size = 0
+        while len(found) < min(limit, len(places)) and (max_bytes is None or size < max_bytes):
+            some = places[len(found) : min(len(found) + _MESSAGES_AT_ONCE, limit)]
+            for kept in await self._threads.messages(record, some):
+                found.append(kept.message)
+                size += kept.size
+                if max_bytes is not None and size >= max_bytes:
+                    break
+        more = len(places) > len(found)
+        return Page(tuple(found), place_cursor(b"m", start + len(found)) if more else None)
 
     async def with_message(self, owner: str, message_id: str, limit: int) -> list[str]:
         """As ThreadStore.find_message."""

@@ -173,6 +173,16 @@ class Membership:
         self._have_left = False
         self._beating = asyncio.create_task(self._keep_beating(), name="membership")
 
+    async def come_back(self) -> None:
+        """Join as another gateway, as soon as that can be done."""
+        while True:
+            try:
+                await self.join()
+                return
+            except (StoreError, ConfigurationError) as error:
+                logger.warning("the gateway cannot come back yet", extra={"code": error.code})
+                await asyncio.sleep(self.beat_seconds)
+
     async def _make_room(self, ids: Sequence[str]) -> list[str]:
         """Those of these gateways that may stay."""
         stay: list[str] = []

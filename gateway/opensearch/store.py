@@ -82,7 +82,6 @@ WINDOW: Final = WindowSeconds(0.050, 0.500)
 
 _LARGEST = 2**62
 _TRIES = 5
-_AGAIN_SECONDS = 2.0
 _SLICE = 100
 _OF_A_THREAD = (MESSAGES, RUNS, EVENTS, APPROVALS)
 _ALONE = StoreEnvironment(SystemClock(), Path())
@@ -92,7 +91,6 @@ class OpenSearchStore:
     """Threads, runs and logs in the indices of one prefix. It belongs to the event loop that opened it."""
 
     def __init__(self, address: Address, environment: StoreEnvironment = _ALONE) -> None:
-        self._clock = environment.clock
         self._cluster = Cluster(address)
         self._bulks = Bulks(self._cluster)
         self._sources = Sources(self._cluster, self._bulks)
@@ -166,13 +164,7 @@ class OpenSearchStore:
         if self._members.events.on_lost is not None:
             await self._members.events.on_lost()
         self._threads.forget_all()
-        while True:
-            try:
-                await self._members.join()
-                break
-            except StoreError as error:
-                logger.warning("the gateway cannot come back yet", extra={"code": error.code})
-                await self._clock.sleep(_AGAIN_SECONDS)
+        await self._members.come_back()
         self._bulks.refuse(None)
         logger.warning("the gateway is back, as another one")
 
@@ -224,21 +216,7 @@ class OpenSearchStore:
     ) -> Page[Message]:
         start = 0 if cursor is None else read_place(b"m", cursor)
         limit = min(max(limit, 1), _LARGEST)
-        record = await self._threads.record((owner, thread_id))
-        content = None if record is None else record.versions.get(record.about.version if version is None else version)
-        if record is None or content is None:
-            return Page((), None)
-        places = positions(content, start, limit + 1, hidden=version is not None)
-        found: list[Message] = []
-        size = 0
-        while len(found) < min(limit, len(places)) and (max_bytes is None or size < max_bytes):
-            for kept in await self._threads.messages(record, places[len(found) : min(len(found) + _SLICE, limit)]):
-                found.append(kept.message)
-                size += kept.size
-                if max_bytes is not None and size >= max_bytes:
-                    break
-        more = len(places) > len(found)
-        return Page(tuple(found), place_cursor(b"m", start + len(found)) if more else None)
+        return await self._lists.messages(owner, thread_id, start, limit, version, max_bytes)
 
     async def message_times(self, owner: str, thread_id: str) -> list[float | None]:
         record = await self._threads.record((owner, thread_id))
