@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from gateway.agent import AgentInput
 from gateway.errors import InvalidRequestError, NotFoundError
 from gateway.events import Interrupted, RunFinished
-from gateway.runs.elsewhere import check_here
+from gateway.runs.elsewhere import check_here, is_staying
 from gateway.runs.endings import input_digest
 from gateway.runs.live_run import LiveRun
 from gateway.runs.phases import Phase
@@ -56,9 +56,11 @@ class RunIds:
         return records
 
     async def _as_it_is_now(self, owner: str, run_id: str, records: Sequence[RunRecord]) -> Sequence[RunRecord]:
-        """The runs of that id, the newest of which has ended, or is under way here. Raises as `known`."""
+        """The runs of that id, the newest of which has ended, or is under way here, unless the request stays here.
+        Raises as `known`.
+        """
         newest = next(iter(records), None)
-        if newest is None or newest.status.ended or self.live(newest) is not None:
+        if newest is None or newest.status.ended or self.live(newest) is not None or is_staying():
             return records
         check_here(newest.thread_id, await self._store.holder(owner, newest.thread_id, newest.run_id))
         return await self._all(owner, run_id)  # it has ended meanwhile

@@ -34,8 +34,8 @@ def replay(store: Store, clock: Clock, record: RunRecord, *, after: int, pace: f
 
 
 def so_far(store: Store, clock: Clock, record: RunRecord, *, after: int) -> Viewer:
-    """A viewer of the stored events after number `after` of a run that another gateway has under way: it ends with
-    them, and does not wait for more.
+    """A viewer of the stored events after number `after` of a run that another gateway has under way, or left: it
+    ends with them, and does not wait for more.
     """
     viewer = Viewer(clock, log_id=record.log_id)
     viewer.finish()

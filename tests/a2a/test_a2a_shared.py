@@ -15,7 +15,7 @@ from gateway.a2a.dialects import Dialect
 from gateway.a2a.push_delivery import PushDelivery
 from gateway.a2a.stored_tasks import StoredTasks
 from gateway.agents.open_agent import OpenAgent
-from gateway.errors import ConflictError
+from gateway.errors import ConflictError, UnavailableError
 from gateway.messages import Message, TextBlock, ToolSpec
 from gateway.protocol import ProtocolEnvironment, staying_here
 from gateway.store import HeldElsewhereError
@@ -271,3 +271,25 @@ async def test_a_gateway_posts_what_a_killed_one_left_as_soon_as_it_knows(tmp_pa
         assert kinds([each.json for each in receiver.requests]) == ["WORKING", "artifact", "task FAILED"]
         assert (await A2AClient(two.client).task(task["id"]))["status"]["state"] == "TASK_STATE_FAILED"
         await within(members._keep_beating())
+
+
+async def test_a_list_waits_for_no_gateway_that_is_gone(tmp_path: Path) -> None:
+    async with two_members(tmp_path, lambda: [agent_of("a", HANGS)]) as (one, two):
+        await Poster(one, one.environment.shared(PushDelivery)).begin()
+        one.die()
+
+        async def alone() -> str:
+            """Why nobody gets the run alone."""
+            try:
+                await within(two.environment.run(ALICE, TASK))
+            except UnavailableError as error:
+                return error.code
+            except HeldElsewhereError:
+                return "it is there still"
+            return "it has ended"
+
+        await until_answered(alone, lambda why: why == "gateway_gone")
+        with staying_here():
+            task = await within(two.environment.shared(StoredTasks).folded(ALICE, TASK))
+        assert task.state.at_work
+        await one.come_back()

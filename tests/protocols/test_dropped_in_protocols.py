@@ -143,12 +143,11 @@ async def close(environment):
         statuses.append((record.status, now.status))
 
 
-def routes(environment):
-    environment.on_run_begun(LOCAL_CALLER, "thread-1", begun.append)
-    return []
+async def open(environment):
+    await environment.on_run_begun(LOCAL_CALLER, "thread-1", begun.append)
 
 
-PROTOCOL = WireProtocol("closing", routes, close=close)
+PROTOCOL = WireProtocol("closing", lambda environment: [], open=open, close=close)
 """
 
 
