@@ -135,9 +135,8 @@ class Application:
             AgentDirectory(), self.store, self.clock, _run_options(settings), self.metrics, self.redaction.text, tracer
         )
         self.runner = Runner(self.driver)
-        self.store.gateways.events = GatewayEvents(
-            on_left=self._end_left, on_lost=self.driver.give_up_all, runs=lambda: len(self.driver.runs)
-        )
+        runs = self.driver.runs
+        self.store.gateways.events = GatewayEvents(self._end_left, self.driver.give_up_all, runs=runs.__len__)
         self.visitors = self._visitors_of_sites()
         callers = settings.callers
         self.endpoints = EndpointPolicy(callers.endpoints, private_addresses=callers.private_addresses)
@@ -149,9 +148,6 @@ class Application:
         self._signatures = HopSignatures(self.store.gateways, self.clock)
         self._hops = self._hops_to_others()
         served = self._serve_protocols()
-        # AG-UI's routes are tried first. The gateway's own stay last: they take every path.
-        served.sort(key=lambda each: each[0].name != "ag_ui")
-        expect_distinct(served)
         self._closed = ClosedProtocols(served, _turned_off(settings, self._choice.settings))
         self.starlette = Starlette(routes=[route for _, routes in served for route in routes], lifespan=self.lifespan)
         self._routes = RouteTable(self.starlette.routes)
@@ -193,7 +189,11 @@ class Application:
         self._api_document = cache(partial(openapi_document, [protocol.api for protocol in served]))
         if any(isinstance(protocol.api, ApiDescription) and protocol.api.operations for protocol in served):
             self._api_document()  # one that was dropped in: it may give a name that is taken
-        return [(protocol, protocol.routes(environment)) for protocol in served]
+        routes = [(protocol, protocol.routes(environment)) for protocol in served]
+        # AG-UI's routes are tried first. The gateway's own stay last: they take every path.
+        routes.sort(key=lambda each: each[0].name != "ag_ui")
+        expect_distinct(routes)
+        return routes
 
     def _guarded(self, served: Sequence[tuple[WireProtocol, Sequence[BaseRoute]]]) -> ASGIApp:
         """The routes inside the access middleware, and inside the hops to other gateways if there may be some."""
