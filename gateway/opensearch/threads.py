@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from gateway.errors import GatewayError, StoreError
+from gateway.errors import ConflictError, GatewayError, StoreError
 from gateway.lru import LruCache
 from gateway.messages import JsonObject, Message
 from gateway.opensearch import run_record, thread_record
@@ -473,8 +473,13 @@ class Threads:
             raise
         if now is None:
             self._forget(key)
-            raise HeldElsewhereError(key[1], None)
+            raise self._changed_meanwhile(key[1])
         return now
+
+    def _changed_meanwhile(self, thread_id: str) -> Exception:
+        if self._members.is_shared:
+            return HeldElsewhereError(thread_id, None)
+        return ConflictError(f"thread {thread_id!r} was changed meanwhile; send the request again", code="thread_busy")
 
     def _forget(self, key: ThreadKey) -> None:
         self._held.drop(key)
