@@ -139,7 +139,7 @@ class Membership:
 
     async def is_there(self, gateway_id: str) -> bool:
         """Whether this is another gateway that is there."""
-        if not gateway_id or gateway_id == self.own_id or gateway_id in self._gone:
+        if not (gateway_id and self.is_shared) or gateway_id == self.own_id or gateway_id in self._gone:
             return False
         if gateway_id not in self._heard:  # it has just come, or is gone for long
             await self._look((gateway_id,))

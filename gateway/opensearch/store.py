@@ -97,7 +97,7 @@ class OpenSearchStore:
         self._order = Order()
         self._members = Membership(self._sources, environment.address, environment.lease_seconds, environment.clock.now)
         self._members.on_lost = self._lost
-        self._bulks.may_send = lambda: self._members.may_act
+        self._bulks.may_send = lambda: self._members.may_act or not self._members.own_id  # else it is no gateway yet
         self._threads = Threads(self._sources, self._order, self._members)
         self._writes = ThreadWrites(self._threads, self._order)
         self._logs = Logs(self._sources, self._threads.sure)

@@ -198,7 +198,11 @@ def expected(script: str, speaker: Speaker) -> Told:
 @pytest_asyncio.fixture(
     scope="module",
     loop_scope="module",
-    params=["sqlite", "opensearch", pytest.param("three gateways", marks=needs_nginx)],
+    params=[
+        "sqlite",
+        pytest.param("opensearch", marks=pytest.mark.thorough),
+        pytest.param("three gateways", marks=[pytest.mark.thorough, needs_nginx]),
+    ],
 )
 async def gateway(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
