@@ -46,8 +46,8 @@ class Gateway:
 class GatewayEvents:
     """What a store tells its gateway. `on_left`: others are gone, and their runs are to be ended (see
     RunStore.unfinished_runs); called again if it fails. `on_lost`: this gateway was taken for dead: whatever it had is
-    another one's now. `runs` gives the number of its runs under way. Each of `on_beat` is called every two seconds, to
-    read what others may have changed; not in a store that is not shared.
+    another one's now. `runs` gives the number of its runs under way. Each of `on_beat` is called at every heartbeat,
+    to read what others may have changed; not in a store that is not shared.
     """
 
     on_left: Callable[[], Awaitable[None]] | None = None
