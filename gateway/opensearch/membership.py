@@ -101,6 +101,7 @@ class Membership:
         self._gone: set[str] = set()  # those that this process knows to be gone
         self._first = ""
         self._have_left = False  # others are gone, and `on_left` has not ended yet
+        self._found_left = False  # this gateway has met such a run
         self._leaving: asyncio.Task[None] | None = None
         self._telling: asyncio.Task[None] | None = None
         self._beaten = asyncio.Event()
@@ -136,6 +137,12 @@ class Membership:
 
     async def all(self) -> Sequence[Gateway]:
         return await read_gateways(self.sources)
+
+    def note_left(self) -> None:
+        """Have what gateways that are gone left ended at the next heartbeat: a run of one was met. Its begin may have
+        come late, after the others had looked.
+        """
+        self._found_left = True
 
     async def is_there(self, gateway_id: str) -> bool:
         """Whether this is another gateway that is there."""
@@ -178,6 +185,7 @@ class Membership:
         while True:
             try:
                 await self.join()
+                self.note_left()  # what it had begun itself
                 return
             except (StoreError, ConfigurationError) as error:
                 logger.warning("the gateway cannot come back yet", extra={"code": error.code})
@@ -334,12 +342,12 @@ class Membership:
             self._note_gone(gateway_id)
             await self._without(gateway_id)
         self._first = next((each for each in ids if each == self.own_id or each in self._heard), self.own_id)
-        if self._have_left and self.is_first and self._leaving is None:
+        if (self._found_left or (self._have_left and self.is_first)) and self._leaving is None:
             self._leaving = asyncio.create_task(self._end_what_others_left(), name="takeover")
 
     async def _end_what_others_left(self) -> None:
         try:
-            self._have_left = False
+            self._have_left = self._found_left = False
             if self.events.on_left is not None:
                 await self.events.on_left()
         except Exception as error:

@@ -220,7 +220,10 @@ class Threads:
         if not record.working:
             return False
         is_taken_over = self._members.is_shared and (record.about.owner, record.working) not in under_way
-        return is_taken_over or record.holder != self.own_id
+        is_left = is_taken_over or record.holder != self.own_id
+        if is_left:
+            self._members.note_left()
+        return is_left
 
     def took(self, key: ThreadKey, found: Found | None, record: ThreadRecord | None = None) -> Held | None:
         """Take over a thread's document that was just read. `record`: its record, if it is decoded already."""

@@ -39,7 +39,10 @@ class RunIds:
 
     async def newest(self, owner: str, run_id: str) -> RunRecord:
         """The record of the run that the id means. Raises NotFoundError."""
-        if (live := self._live.get((owner, run_id))) is not None:
+        live = self._live.get((owner, run_id))
+        if live is not None and self._store.gateways.is_shared:  # who hears of it may ask another gateway next
+            live = await self.settled(owner, run_id)
+        if live is not None:
             return live.record
         return (await self.known(owner, run_id))[0]
 

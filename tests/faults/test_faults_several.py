@@ -85,10 +85,15 @@ async def places(directory: Path, url: str) -> AsyncGenerator[list[Place]]:
             await asyncio.gather(*keeping, return_exceptions=True)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _node(opensearch_url: str) -> None:
+    """The node that all tests share is started before a test looks which processes it leaves."""
+
+
 @needs_nginx
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    ("faults", "seed"), [pytest.param(3, 1, marks=pytest.mark.thorough), pytest.param(30, 2, marks=pytest.mark.faults)]
+    ("faults", "seed"), [pytest.param(3, 1, marks=pytest.mark.faults), pytest.param(30, 2, marks=pytest.mark.faults)]
 )
 async def test_what_was_seen_is_there_and_nothing_is_done_twice_whatever_happens_to_three_gateways(
     tmp_path: Path, faults: int, seed: int, request: pytest.FixtureRequest
