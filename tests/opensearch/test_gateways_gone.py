@@ -24,6 +24,8 @@ from tests.running_gateway import DEADLINE_SECONDS, GatewayClient, GatewayProces
 from tests.several_gateways import balanced
 from tests.stored_samples import CLUSTER_KEY
 
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800), needs_nginx]
+
 LEASE_SECONDS: Final = 4.0
 FAULTS: Final = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM)
 
@@ -90,11 +92,7 @@ def _node(opensearch_url: str) -> None:
     """The node that all tests share is started before a test looks which processes it leaves."""
 
 
-@needs_nginx
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    ("faults", "seed"), [pytest.param(3, 1, marks=pytest.mark.faults), pytest.param(30, 2, marks=pytest.mark.faults)]
-)
+@pytest.mark.parametrize(("faults", "seed"), [(3, 1), (30, 2)])
 async def test_what_was_seen_is_there_and_nothing_is_done_twice_whatever_happens_to_three_gateways(
     tmp_path: Path, faults: int, seed: int, request: pytest.FixtureRequest
 ) -> None:
