@@ -529,9 +529,10 @@ class Application:
         return [*([_OPEN_TO_OTHERS] if server.is_open_to_others else []), *warnings]
 
     async def _metrics(self, request: Request) -> Response:
+        gateways = self.store.gateways
         with suppress(StoreError, TimeoutError):  # then they are as many as when they were last counted
             async with asyncio.timeout(_COUNTING_SECONDS):
-                self.metrics.gateways.set(len(await self.store.gateways.all()) or 1)
+                self.metrics.gateways.set(len(await gateways.all()) if gateways.is_shared else 1)
         content, content_type = self.metrics.render(request.headers.get("accept", ""))
         return Response(content, headers={"content-type": content_type})
 

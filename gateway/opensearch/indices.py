@@ -47,7 +47,6 @@ MAPPINGS: Final[Mapping[str, Mapping[str, Any]]] = {
         "order": _LONG,
         "deleted": _BOOLEAN,
         "late": _BOOLEAN,
-        "holder": _KEYWORD,
     },
     MESSAGES: {"thread": _KEYWORD, "owner": _KEYWORD, "message": _KEYWORD, "position": _LONG},
     RUNS: {

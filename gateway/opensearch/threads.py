@@ -385,11 +385,11 @@ class Threads:
         Raises:
             HeldElsewhereError: another gateway has written the thread meanwhile.
         """
-        is_shared = self._members.is_shared and held is not None and held.record is not None
-        if not is_shared or held is None or held.record is None or held.record.holder == self.own_id:
+        record = None if held is None else held.record
+        if held is None or record is None or not self._members.is_shared or record.holder == self.own_id:
             await self._sources.write_new(items, seconds=seconds)
             return held
-        holding = asyncio.ensure_future(self._commit(key, held, self.hold(held.record), seconds))
+        holding = asyncio.ensure_future(self._commit(key, held, self.hold(record), seconds))
         try:
             done = await self._sources.bulks.write(items, seconds=seconds)
         finally:
@@ -570,8 +570,6 @@ def _members(record: ThreadRecord) -> JsonObject:
         "updated_at": about.updated_at,
         "order": record.order,
     }
-    if record.holder:
-        members["holder"] = record.holder
     if about.expires_at is not None:
         members |= {"expires_at": about.expires_at, "lives_until": record.expires_at}
     if (site := site_of(about.owner)) is not None:

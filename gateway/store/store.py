@@ -96,8 +96,8 @@ class StoreEnvironment:
     `master_keys` seal members of documents: 32 bytes in base64 each; the first seals, all open. If there are none, the
     store generates one and keeps it in a file beside its own. `address` is the URL by which the store's other gateways
     reach this one; None: it takes the store alone. A gateway that has not been heard of for `lease_seconds` is gone.
-    `on_secrets` is called with the secrets that come in or
-    are opened, so that no log shows them. `thread_documents` makes the documents of threads; None: threads have none.
+    `on_secrets` is called with the secrets that come in or are opened, so that no log shows them. `thread_documents`
+    makes the documents of threads; None: threads have none.
     """
 
     clock: Clock
