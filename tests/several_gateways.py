@@ -25,11 +25,6 @@ class SeveralGateways:
     gateways: list[LocalGateway]
     client: GatewayClient
 
-    @property
-    def clients(self) -> list[GatewayClient]:
-        """One client for each gateway."""
-        return [each.client for each in self.gateways]
-
 
 @asynccontextmanager
 async def several_gateways(
