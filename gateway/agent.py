@@ -91,7 +91,9 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class ToolSettings:
-    """One entry of an agent's `tools`: the tool type's name and its configuration."""
+    """One entry of an agent's `tools`: the tool type's name and its configuration. `idempotent`: a call that is carried
+    out twice has the effect of one.
+    """
 
     type: str
     name: str | None = None
@@ -100,6 +102,7 @@ class ToolSettings:
     approval: Approval = "never"
     approvers: Approvers | None = None
     expose_errors: bool = False
+    idempotent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,7 @@ class AgentDefinition:
     system_prompt: str = ""
     tools: tuple[ToolSettings, ...] = ()
     on_disconnect: Literal["cancel", "continue"] = "cancel"
+    on_takeover: Literal["end", "continue"] = "end"
     on_concurrent_run: ConcurrentRuns = "reject"
     history: HistoryMode = "replace"
     budgets: Budgets = Budgets()

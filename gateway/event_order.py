@@ -14,6 +14,7 @@ The rules (those of AG-UI's verifier, and a little more: nothing is reopened, no
     MediaGiven               the message's id is new in this run
     ToolReturned             the call has no result yet; it may have been made in an earlier run
     MessageRetracted         the text, reasoning or medium belongs to this run; if it is open, it ends first
+    TurnRetracted            everything that is open ends first
     StepStarted/StepEnded    the name is not open / open
 
 Events that break a rule are repaired or dropped: content without a start gets one, a reused id gets a fresh one, the
@@ -48,6 +49,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
+    TurnRetracted,
 )
 from gateway.frozen import replace
 from gateway.messages import new_message_id
@@ -291,6 +293,9 @@ class Sealer:
             before.append(ReasoningEnded(name))
         return [*before, _named(event, name)]
 
+    def _follow_retracted_turn(self, event: TurnRetracted) -> Events:
+        return [*self._close_words(), event]
+
     def _follow_step(self, event: StepStarted | StepEnded) -> Events:
         is_open = event.name in self._steps
         if isinstance(event, StepStarted) == is_open:
@@ -305,13 +310,18 @@ class Sealer:
         self.sealed = True
         if not (self._texts or self._reasoning or self._calls or self._steps):
             return [terminal]
-        closing: list[Event] = [TextEnded(name) for name in self._texts]
+        closing = [*self._close_words(), *(StepEnded(name) for name in reversed(self._steps))]
+        self._steps.clear()
+        return [*closing, terminal]
+
+    def _close_words(self) -> Events:
+        """Close all texts, reasoning and calls; `follow` passes events of open ones."""
+        closing: Events = [TextEnded(name) for name in self._texts]
         closing += [ReasoningEnded(name) for name in self._reasoning]
         closing += [ToolCallEnded(call_id) for call_id in self._calls]
-        closing += [StepEnded(name) for name in reversed(self._steps)]
-        for still_open in (self._texts, self._reasoning, self._calls, self._steps):
-            still_open.clear()  # `follow` passes events of open items
-        return [*closing, terminal]
+        for still_open in (self._texts, self._reasoning, self._calls):
+            still_open.clear()
+        return closing
 
     def _drop(self, event: Event, why: str) -> Events:
         what = (type(event).__name__, why)
@@ -334,6 +344,7 @@ _RULES: Final[Mapping[type[Event], Callable[[Sealer, Any], Events]]] = {
     MediaGiven: Sealer._follow_medium,
     ToolReturned: Sealer._follow_result,
     MessageRetracted: Sealer._follow_retraction,
+    TurnRetracted: Sealer._follow_retracted_turn,
     **dict.fromkeys((StepStarted, StepEnded), Sealer._follow_step),
     **dict.fromkeys((RunFinished, RunFailed), Sealer._seal),
 }

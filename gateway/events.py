@@ -67,9 +67,19 @@ class Usage:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class RunStarted:
+    """`input` is the part of the run's input that its loop needs (`turns.resumption.kept_input`), if another process
+    may go on with the run from its log; else None.
+    """
+
     thread_id: str
     run_id: str
     parent_run_id: str | None = None
+    input: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunTakenOver:
+    """Another process than before goes on with the run: all that follows is its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +302,17 @@ class MessageRetracted:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnRetracted:
+    """The answer of turn `turn_id` was cut off, and its model is asked again: the answer is taken back, as if it had
+    never been. These are its messages with words or media, and its calls, none of which was run.
+    """
+
+    turn_id: str
+    message_ids: tuple[str, ...] = ()
+    call_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class UsageReported:
     """The tokens of one model call. At most one per call counts: the last."""
 
@@ -299,6 +320,15 @@ class UsageReported:
 
 
 # --- the loop's own events --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExecutionStarted:
+    """The call's tool is about to run. It does not before this is stored; only in runs that another process may go on
+    with.
+    """
+
+    call_id: str
 
 
 @quickly_made
@@ -487,6 +517,7 @@ class RunFailed:
 
 Event: TypeAlias = (
     RunStarted
+    | RunTakenOver
     | StepStarted
     | StepEnded
     | ModelCallStarted
@@ -503,7 +534,9 @@ Event: TypeAlias = (
     | ToolCallEnded
     | MediaGiven
     | MessageRetracted
+    | TurnRetracted
     | UsageReported
+    | ToolExecutionStarted
     | ToolReturned
     | StateReplaced
     | StateChanged

@@ -39,16 +39,19 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ResumedRun:
-    """A run to resume, from its log: the events `before` the answer that was under way, and the events of that answer
-    (`logged`).
+    """A run to resume, from its log. `input` is the part of its input that the log keeps.
 
-    `before` ends with the ModelCallStarted of the open call, and the reports of its failed tries.
+    If its provider works on the response `response_id`: the events `before` the answer that was under way, and the
+    events of that answer (`logged`). `before` ends with the ModelCallStarted of the open call, and the reports of its
+    failed tries. Else `response_id` is None and `before` has all events: an answer that is cut off there is asked for
+    again. `begun` are the calls whose tool was running: nobody knows whether they were carried out.
     """
 
     before: tuple[Event, ...]
     logged: tuple[Event, ...]
-    response_id: str
+    response_id: str | None
     input: JsonObject
+    begun: frozenset[str] = frozenset()
 
 
 @quickly_made
@@ -63,10 +66,10 @@ class LoopContext:
     interrupts, which the request did not answer, end the run again. `waiting` are the calls that wait for a person at
     other agents: this run leaves them as they are. `fallback` models are asked once `model` has failed; `fits`
     remembers threads that were too long for it. `conversation` is the conversation at a stateful model's server.
-    `resumed`: another process began the run, and it continues in the middle of an answer. `is_left` tells whether this
-    process gives the run up for another one to continue. `until_sure` is to be awaited before each call of a backend
-    tool: it returns once this process surely has the run still. `trace` is the run's span, the parent of the loop's
-    calls.
+    `resumed`: another process began the run, and it continues from its log. `is_left` tells whether this process gives
+    the run up for another one to continue. `before_call` is to be awaited with the id of each call of a backend tool
+    before it: it returns once this process surely has the run still, and others will know of the call. `trace` is the
+    run's span, the parent of the loop's calls.
 
     `agent` contains the options of the request already, except these: `tool_choice` says which of `input.tools` the
     first answer has to call; `instructions` are shown to the model as the client's; the model may call only those of
@@ -92,7 +95,7 @@ class LoopContext:
     elsewhere: tuple[Message, ...] = ()
     resumed: ResumedRun | None = None
     is_left: Callable[[], bool] = bool
-    until_sure: Callable[[], Awaitable[None]] | None = None
+    before_call: Callable[[str], Awaitable[None]] | None = None
     trace: Span | None = None
     tool_choice: ToolChoice = "auto"
     instructions: str = ""
@@ -130,8 +133,10 @@ class LoopEnvironment:
 class AgentType:
     """A part: opens the loops of the agents of one `type`, one for each agent.
 
-    `open` does no I/O; it raises ConfigurationError for a definition that can never work.
+    `open` does no I/O; it raises ConfigurationError for a definition that can never work. `goes_on`: the loops obey
+    `LoopContext.resumed`, so a run can go on in another process.
     """
 
     name: str
     open: Callable[[AgentDefinition, LoopEnvironment], Loop]
+    goes_on: bool = False

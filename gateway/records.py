@@ -269,6 +269,7 @@ _BY_ANNOTATION: dict[str, tuple[Encode, Decode]] = {
     "tuple[ToolCall, ...]": _MANY,
     "tuple[Usage, ...]": _MANY,
     "tuple[JsonObject, ...]": _VALUES,
+    "tuple[str, ...]": _VALUES,
     "StopReason": (str, StopReason),
 }
 

@@ -125,6 +125,21 @@ class Tool(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class ConfiguredTool:
+    """A tool with those of its settings that count while it is called: `expose_errors` and `idempotent`."""
+
+    tool: Tool
+    settings: ToolSettings
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self.tool.spec
+
+    async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
+        return await self.tool.call(arguments, context)
+
+
 class Toolbox(Protocol):
     """The tools of one entry of an agent's `tools`: usually one tool, for a tool server all of its tools."""
 

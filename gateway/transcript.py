@@ -34,6 +34,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
+    TurnRetracted,
 )
 from gateway.messages import (
     ContentBlock,
@@ -244,6 +245,12 @@ class Transcript:
         entry.parts, entry.opaque, entry.medium = [event.text], None, None
         self._retracted |= {event.message_id}
 
+    def _retract_turn(self, event: TurnRetracted) -> None:
+        self._entries = {id: entry for id, entry in self._entries.items() if entry.turn_id != event.turn_id}
+        self._retracted |= {*event.message_ids}
+        self._unended_turns.discard(event.turn_id)
+        self._open_turn = None
+
     def _begin_call(self, event: ToolCallStarted) -> None:
         call = self._calls[event.call_id] = _Call(event)
         entry = self._entry(event.message_id, "assistant")
@@ -285,6 +292,7 @@ _RULES: Final[Mapping[type[Event], Callable[[Transcript, Any], None]]] = {
     ReasoningEnded: Transcript._end_words,
     MediaGiven: Transcript._add_medium,
     MessageRetracted: Transcript._retract,
+    TurnRetracted: Transcript._retract_turn,
     ToolCallStarted: Transcript._begin_call,
     ToolCallEnded: Transcript._end_call,
     ToolReturned: Transcript._add_result,

@@ -33,6 +33,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
+    TurnRetracted,
 )
 from gateway.messages import Message, ReasoningBlock, TextBlock, ToolCall
 from gateway.store import NumberedEvent
@@ -103,7 +104,9 @@ def at_most_one_result(log: Log) -> None:
 
 
 def backend_calls_answered(log: Log, backend_tools: Collection[str]) -> None:
-    """I4, second half: each call of a backend tool has a result, unless the run ended before it, or asks about it."""
+    """I4, second half: each call of a backend tool has a result, unless the run ended before it, asks about it, or took
+    it back.
+    """
     events = _events(log)
     terminal = events[-1]
     if not isinstance(terminal, RunFinished) or isinstance(terminal.outcome, Cancelled):
@@ -111,6 +114,8 @@ def backend_calls_answered(log: Log, backend_tools: Collection[str]) -> None:
     interrupts = terminal.outcome.interrupts if isinstance(terminal.outcome, Interrupted) else ()
     asked = {interrupt.call_id for interrupt in interrupts}
     answered = {event.call_id for event in events if isinstance(event, ToolReturned)}
+    assert answered.isdisjoint(_retracted(events)), "I4: a call that was taken back has a result"
+    answered |= _retracted(events)
     for event in events:
         if isinstance(event, ToolCallStarted) and event.name in backend_tools and event.call_id not in asked:
             assert event.call_id in answered, f"I4: a backend call has no result: {event!r}"
@@ -135,6 +140,12 @@ def deltas_make_messages(log: Log, messages: Iterable[Message]) -> None:
                 (entity,) = (kind for kind in (("text", message_id), ("reasoning", message_id)) if kind in said)
                 assert said[entity] == "", f"I6: the log still has the words that were taken back of {entity}"
                 said[entity] = text
+            case TurnRetracted(message_ids=message_ids, call_ids=call_ids):
+                for message_id in message_ids:
+                    (entity,) = (kind for kind in (("text", message_id), ("reasoning", message_id)) if kind in said)
+                    assert said.pop(entity) == "", f"I6: the log still has the words that were taken back of {entity}"
+                for call_id in call_ids:
+                    del said["call", call_id]
             case _:
                 pass
     kept = _kept(messages)
@@ -156,8 +167,13 @@ def ids_agree(log: Log, messages: Iterable[Message]) -> None:
     """I8: the message ids of the stream are the thread's, each once."""
     ids = [message.id for message in messages]
     assert len(set(ids)) == len(ids), f"I8: an id stands twice in the thread: {ids}"
+    retracted = _retracted(_events(log))
     for event in _events(log):
-        if isinstance(event, TextStarted | ReasoningStarted | ToolCallStarted | ToolReturned):
+        if isinstance(event, ToolCallStarted) and event.call_id in retracted:
+            continue
+        if isinstance(event, TextStarted | ReasoningStarted) and event.message_id in retracted:
+            assert event.message_id not in ids, f"I8: the thread has {event.message_id!r}, which was taken back"
+        elif isinstance(event, TextStarted | ReasoningStarted | ToolCallStarted | ToolReturned):
             assert event.message_id in ids, f"I8: the thread has no message {event.message_id!r}"
 
 
@@ -206,6 +222,12 @@ def _check_answer(message: Message) -> None:
 
 def _events(log: Log) -> list[Event]:
     return [row.event for row in log]
+
+
+def _retracted(events: Iterable[Event]) -> set[str]:
+    """The ids of the messages and calls of the answers that the run took back."""
+    turns = [event for event in events if isinstance(event, TurnRetracted)]
+    return {each for turn in turns for each in (*turn.message_ids, *turn.call_ids)}
 
 
 def _count(events: Iterable[Event], kind: type) -> int:

@@ -44,6 +44,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
+    TurnRetracted,
 )
 from gateway.messages import JsonObject, JsonValue, ToolCall
 from gateway.protocol.answers import time_text
@@ -326,6 +327,13 @@ class TaskFold:
         artifact.texts.append(text)
         return self._whole(artifact)
 
+    def _retract_turn(self, event: TurnRetracted) -> Sequence[Update]:
+        """Viewers are shown the artifacts without words; the task has them no more."""
+        updates = [update for message_id in event.message_ids for update in self._retract(MessageRetracted(message_id))]
+        for message_id in event.message_ids:
+            self._artifacts.pop(message_id, None)
+        return updates
+
     def _begin_reasoning(self, event: ReasoningStarted) -> Sequence[Update]:
         self._reasoning[event.message_id] = []
         return _NOTHING
@@ -484,6 +492,7 @@ _RULES: Final[Mapping[type[Event], Callable[[TaskFold, Any], Sequence[Update]]]]
         ReasoningEnded: TaskFold._end_reasoning,
         MediaGiven: TaskFold._give_medium,
         MessageRetracted: TaskFold._retract,
+        TurnRetracted: TaskFold._retract_turn,
         ToolCallStarted: TaskFold._begin_call,
         ToolCallDelta: TaskFold._add_arguments,
         ToolCallEnded: TaskFold._end_call,

@@ -52,6 +52,7 @@ from gateway.events import (
     RunFailed,
     RunFinished,
     RunStarted,
+    RunTakenOver,
     StateChanged,
     StateReplaced,
     StepEnded,
@@ -62,7 +63,9 @@ from gateway.events import (
     ToolCallDelta,
     ToolCallEnded,
     ToolCallStarted,
+    ToolExecutionStarted,
     ToolReturned,
+    TurnRetracted,
     Usage,
     UsageReported,
 )
@@ -85,8 +88,18 @@ _CUT: Final = "\n[The rest was left out: the result is too long to be shown.]"
 _OMITTED: Final = "agui_gateway.omitted"
 _RETRACTED: Final = "agui_gateway.retracted"
 
-# The provider's side of a run, and what the terminal event sums up.
-_UNSHOWN: Final = frozenset({ModelCallStarted, ModelCallAccepted, ModelCallEnded, UsageReported})
+# The provider's side of a run, what the terminal event sums up, and what a snapshot of the messages shows.
+_UNSHOWN: Final = frozenset(
+    {
+        ModelCallStarted,
+        ModelCallAccepted,
+        ModelCallEnded,
+        UsageReported,
+        RunTakenOver,
+        ToolExecutionStarted,
+        TurnRetracted,
+    }
+)
 
 # Of each kind of delta: the event's type, and the member with the id.
 _DELTAS: Final[Mapping[type[Event], tuple[bytes, bytes]]] = MappingProxyType(
@@ -220,6 +233,8 @@ class Renderer:
             case TextDelta() | ReasoningDelta() | ToolCallDelta():  # render writes these itself
                 pass
             case ModelCallStarted() | ModelCallAccepted() | ModelCallEnded() | UsageReported():  # see _UNSHOWN
+                pass
+            case RunTakenOver() | ToolExecutionStarted() | TurnRetracted():  # see _UNSHOWN
                 pass
 
     def _run_started(self, parent_run_id: str | None = None) -> JsonObject:

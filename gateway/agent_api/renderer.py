@@ -69,6 +69,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
+    TurnRetracted,
 )
 from gateway.messages import JsonObject, ToolCall
 from gateway.protocol.earlier_calls import EarlierCall
@@ -342,6 +343,11 @@ class ResponseRenderer:
             if item.message is not None and item.message.ended:
                 self._frames.append(item.message.again())
 
+    def _retract_turn(self, event: TurnRetracted) -> None:
+        self._turn += 1
+        for name in event.message_ids:
+            self._retract(MessageRetracted(name))
+
     # --- calls
 
     def _begin_call(self, event: ToolCallStarted) -> None:
@@ -416,7 +422,7 @@ def _ending_of(event: Event) -> Ending:
             return CUT_OFF if reason in _CUT_OFF else COMPLETE
         case RunFailed():
             return BROKEN
-        case RunFinished(outcome=Cancelled()):
+        case RunFinished(outcome=Cancelled()) | TurnRetracted():
             return CANCELED
         case RunFinished(outcome=Incomplete()):
             return CUT_OFF
@@ -441,6 +447,7 @@ _RULES: Final[Mapping[type[Event], Callable[[ResponseRenderer, Any], None]]] = M
         RunFinished: ResponseRenderer._end,
         RunFailed: ResponseRenderer._end,
         MessageRetracted: ResponseRenderer._retract,
+        TurnRetracted: ResponseRenderer._retract_turn,
     }
 )
 _rule_of: Final = _RULES.get  # looked up once

@@ -16,8 +16,7 @@ from gateway.history.context_limits import FitCache
 from gateway.loop import Loop
 from gateway.messages import JsonObject, ToolSpec
 from gateway.model import Circuit, Fallback, Model
-from gateway.tool import Tool, Toolbox
-from gateway.turns.tool_failures import ExposedTool
+from gateway.tool import ConfiguredTool, Tool, Toolbox
 from gateway.wire.log_counts import counted
 
 logger = logging.getLogger(__name__)
@@ -80,7 +79,8 @@ class OpenAgent:
                 if name in found:
                     self._warn_of_clash(name)
                     continue
-                found[name] = ExposedTool(tool) if settings.expose_errors else tool
+                has_settings = settings.expose_errors or settings.idempotent
+                found[name] = ConfiguredTool(tool, settings) if has_settings else tool
                 if settings.approval == "always":
                     approvals[name] = settings.approvers
         return found, approvals

@@ -69,10 +69,12 @@ def agent_definition(section: AgentSection, parts: KnownParts) -> AgentDefinitio
                 tool.approval,
                 tool.approvers,
                 tool.expose_errors,
+                tool.idempotent,
             )
             for tool in section.tools
         ),
         on_disconnect=section.on_disconnect,
+        on_takeover=section.on_takeover,
         on_concurrent_run=section.on_concurrent_run,
         history=section.history,
         budgets=Budgets(**section.parameters.model_dump()),
@@ -129,7 +131,11 @@ def opening_problems(
     """Open the agent's loop, models and tools, which does no I/O, and give the problems; their paths begin with
     `path`.
     """
-    yield from opening_problem(path, parts.agent_types[agent.type].open, agent, environments.loops)
+    agent_type = parts.agent_types[agent.type]
+    if agent.on_takeover == "continue" and not agent_type.goes_on:
+        detail = f"agents of type {agent.type!r} cannot go on with a run of another process: only 'end' is possible"
+        yield (*path, "on_takeover"), detail
+    yield from opening_problem(path, agent_type.open, agent, environments.loops)
     models = [((*path, "model"), agent.model)]
     models += [((*path, "model", "fallback", number), other) for number, other in enumerate(agent.model.fallback)]
     models += [

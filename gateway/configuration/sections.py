@@ -371,6 +371,10 @@ class ToolSection(Section):
     """Tell the model and the users the text of any exception of the tool, while you write it. Otherwise they only get
     the text of gateway.tool.ToolError.
     """
+    idempotent: bool = False
+    """A call that is carried out twice has the effect of one. So a run that another process goes on with repeats a call
+    that was under way.
+    """
 
 
 class ParametersSection(Section):
@@ -427,6 +431,9 @@ class AgentSection(Section):
     """Tools that the gateway runs for the agent. A request may bring others, which its client runs."""
     on_disconnect: Literal["cancel", "continue"] = "cancel"
     """If a run has had no viewer for server.disconnect_grace_seconds: 'cancel' it, or let it 'continue'."""
+    on_takeover: Literal["end", "continue"] = "end"
+    """If the process of a run ends first: the next process, or another gateway, ends the run as failed ('end'), or goes
+    on with it ('continue')."""
     on_concurrent_run: Literal["reject", "enqueue", "cancel_previous"] = "reject"
     """If a thread has a run and another one is asked for: 'reject' the new one with a 409, 'enqueue' it behind the
     others, or cancel the one that there is ('cancel_previous')."""

@@ -8,7 +8,7 @@ run has only the thread's messages.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -31,6 +31,7 @@ from gateway.events import (
     StopReason,
     ToolCallStarted,
     ToolReturned,
+    TurnRetracted,
 )
 from gateway.history.cache import HistoryCache, SettledView, turns_of
 from gateway.loop import AgentType, LoopContext, LoopEnvironment, ResumedRun
@@ -43,7 +44,7 @@ from gateway.turns.client_words import NO_WORDS, client_words, own_messages
 from gateway.turns.context_reduction import ShortenedHistory
 from gateway.turns.iteration_limit import STOPPED, Summary, ends_before_tools, most_model_calls
 from gateway.turns.prompt import system_text
-from gateway.turns.resumption import RepeatedAnswer, kept_input
+from gateway.turns.resumption import RepeatedAnswer, kept_input, returned_calls
 from gateway.turns.tool_calls import CompiledSchemas
 from gateway.turns.tool_turn import ToolTurns, calls_of, open_outcome
 from gateway.usage import USAGE_EVENT, token_usage
@@ -81,31 +82,32 @@ class ReactLoop:
         run = _Run(context, self._schemas)
         deadline = run.deadline
         try:
+            if context.resumed is not None and (retracted := run.recall(context.resumed)):
+                yield retracted
             if context.decisions:
                 async with aclosing(run.tools.carry_out(context.decisions)) as batches:
                     async for batch in batches:
                         run.follow_tools(batch)
                         yield batch
-            outcome = None
-            if context.resumed is not None:
-                run.recall(context.resumed)
-            else:
-                outcome = run.outcome_before_model()
+            has_answer = run.has_answer
+            outcome = None if has_answer else run.outcome_before_model()
             while outcome is None:
-                # Not a generator of its own: this is the hot path, and every layer costs each batch a switch.
-                async with aclosing(run.ask_model()) as responses:
-                    with deadline:
-                        while True:  # `async for` would look up the iterator's methods each time
-                            try:
-                                response = await responses.__anext__()
-                            except StopAsyncIteration:
-                                break
-                            if events := run.follow_model(response):
-                                deadline.pause()
-                                yield events
-                                deadline.resume()
+                if not has_answer:
+                    # Not a generator of its own: this is the hot path, and every layer costs each batch a switch.
+                    async with aclosing(run.ask_model()) as responses:
+                        with deadline:
+                            while True:  # `async for` would look up the iterator's methods each time
+                                try:
+                                    response = await responses.__anext__()
+                                except StopAsyncIteration:
+                                    break
+                                if events := run.follow_model(response):
+                                    deadline.pause()
+                                    yield events
+                                    deadline.resume()
+                has_answer = False
                 if run.made_calls():
-                    async with aclosing(run.tools.answer(run.calls, refused_because=run.refusal())) as batches:
+                    async with aclosing(run.tools.answer(run.open_calls, refused_because=run.refusal())) as batches:
                         async for batch in batches:
                             run.follow_tools(batch)
                             yield batch
@@ -160,6 +162,7 @@ class _Run:
         self._opening: Event | None = None
         self._reason: StopReason | None = None
         self.calls: Sequence[ToolCall] = ()
+        self._returned: Collection[str] = ()  # calls that had their results before the run was resumed
 
     # --- before the model -----------------------------------------------------------------------------------------
 
@@ -252,21 +255,49 @@ class _Run:
         is_first = self._model_calls <= 1 or (self._context.input.terms.calls_as_written and not self._answered)
         return self._context.tool_choice if is_first else "auto"
 
-    def recall(self, resumed: ResumedRun) -> None:
-        """Restore the run's state at the moment when its process ended: in the middle of an answer, which the provider
-        sends again.
+    @property
+    def has_answer(self) -> bool:
+        """Whether the turn's answer is whole."""
+        return self._reason is not None
+
+    def recall(self, resumed: ResumedRun) -> Events:
+        """Restore the run's state at the moment when its process ended. Returns the events that take an answer back
+        which was cut off then; none where the provider sends it again.
         """
+        summary: Summary | None = None  # its head is in the log
         for event in resumed.before:
             if type(event) is ModelCallStarted and event.turn_id != self._turn_id:
+                self._uncount_cut_off()
                 self._check_iterations()
                 self._begin_turn(event.turn_id)
+                summary, self.summary = self.summary or summary, None
             elif type(event) is ToolReturned:
                 self.tools.calls_made += 1
             self.follow_model([event])
+        self.summary = summary
+        self._returned = returned_calls(resumed.before)
+        if resumed.response_id is None:
+            return self._retraction() if self._uncount_cut_off() else []
         self._accepted = resumed.response_id
         self._repeated = RepeatedAnswer(
             self.tools.with_executors(resumed.logged)
         )  # the log may be an earlier version's
+        return []
+
+    def _uncount_cut_off(self) -> bool:
+        """Count the last model call only if its answer is whole. True: it is not."""
+        is_cut_off = bool(self._turn_id) and self._reason is None
+        self._model_calls -= is_cut_off
+        return is_cut_off
+
+    def _retraction(self) -> Events:
+        """The events that take the current turn back; none where the model had said nothing."""
+        turn = [message for message in self._fold.messages if message.turn_id == self._turn_id]
+        words = [message.id for message in turn if any(type(block) is not ToolCall for block in message.content)]
+        calls = [call.call_id for message in turn for call in message.tool_calls]
+        retracted: Events = [TurnRetracted(self._turn_id, tuple(words), tuple(calls))] if turn else []
+        self._follow(retracted)
+        return retracted
 
     def follow_model(self, batch: Events) -> Events:
         """Take in a batch of the model's events. Returns the events to pass on: the same list, except for the first
@@ -357,6 +388,12 @@ class _Run:
         self.calls = calls_of(self._turn)
         return bool(self.calls)
 
+    @property
+    def open_calls(self) -> Sequence[ToolCall]:
+        """The turn's calls that have no result yet."""
+        returned = self._returned
+        return [call for call in self.calls if call.call_id not in returned] if returned else self.calls
+
     def refusal(self) -> str:
         """The reason why none of the turn's calls is run; empty if they are run."""
         if self._reason in _CUT_OFF:
@@ -440,4 +477,4 @@ def open_react(definition: AgentDefinition, environment: LoopEnvironment) -> Rea
     return ReactLoop()
 
 
-AGENT_TYPE = AgentType("conversational", open_react)
+AGENT_TYPE = AgentType("conversational", open_react, goes_on=True)

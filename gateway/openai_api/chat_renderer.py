@@ -45,6 +45,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
+    TurnRetracted,
 )
 from gateway.messages import JsonObject, JsonValue, ToolCall
 from gateway.openai_api.backend_tools import execution_text
@@ -82,9 +83,14 @@ _SHOWN: Final = frozenset(
         ToolCallStarted,
         ToolCallEnded,
         ToolReturned,
+        TurnRetracted,
         RunFinished,
         RunFailed,
     }
+)
+_VOID_CALLS: Final = (
+    "the server was restarted while the model wrote tool calls, and it wrote them anew: none of these may be run;"
+    " repeat the request without 'stream'"
 )
 _FINISH_REASONS: Mapping[StopReason, str] = MappingProxyType(
     {
@@ -167,6 +173,8 @@ class ChatCompletion:
                 self._last = event
             elif isinstance(event, ToolCallStarted) and event.executor == "client":
                 self._written.append(event.call_id)
+            elif isinstance(event, TurnRetracted):
+                self._written = [call_id for call_id in self._written if call_id not in event.call_ids]
         return ()
 
     def final(self) -> JsonObject:
@@ -249,6 +257,7 @@ class ChatChunks:
         self._without_arguments: set[str] = set()
         self._turn_id = ""
         self._has_refused = False
+        self._has_void_calls = False  # calls of the client's were written, and taken back
         # of the last delta
         self._words_id = ""
         self._head = b""
@@ -291,6 +300,8 @@ class ChatChunks:
                 return [self._piece("content", message_id, markdown_of(block), alone=True)]
             case MessageRetracted(message_id, text):
                 return self._retracted(message_id, text)
+            case TurnRetracted():
+                return self._retract_turn(event)
             case ToolCallStarted():
                 return self._begin_call(event)
             case ToolCallEnded(call_id):
@@ -331,6 +342,11 @@ class ChatChunks:
         said = BETWEEN.join(filter(None, (mark, text)))
         self._words_id = ""
         return [self._piece(member, message_id, said, alone=True)] if said else ()
+
+    def _retract_turn(self, event: TurnRetracted) -> Sequence[bytes]:
+        """Nothing that was sent can be taken back: a mark says so after words, and calls make it a failure."""
+        self._has_void_calls |= not {*self._written}.isdisjoint(event.call_ids)
+        return [frame for message_id in event.message_ids for frame in self._retracted(message_id, "")]
 
     def _begin_call(self, event: ToolCallStarted) -> Sequence[bytes]:
         if event.executor == "client":
@@ -377,6 +393,8 @@ class ChatChunks:
             body = error_body(encodable(failure.message), failure.status, failure.code)
             return [b"data: %b\n\n" % orjson.dumps(body), _DONE]
         assert isinstance(last, RunFinished), "all others failed"
+        if self._has_void_calls:
+            return [b"data: %b\n\n" % orjson.dumps(error_body(_VOID_CALLS, 502, "server_restarted")), _DONE]
         outcome = last.outcome
         frames: list[bytes] = []
         made = {id: ToolCall(id, name, "".join(arguments)) for id, (name, arguments) in self._calls.items()}

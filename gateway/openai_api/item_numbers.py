@@ -16,6 +16,7 @@ from gateway.events import (
     TextStarted,
     ToolCallStarted,
     ToolReturned,
+    TurnRetracted,
 )
 from gateway.messages import ToolCall
 from gateway.openai_api.ids import item_id
@@ -34,6 +35,8 @@ class ItemNumbers:
         self._calls: dict[str, int] = {}
 
     def follow(self, event: Event) -> None:
+        if isinstance(event, TurnRetracted):
+            self._count -= len(event.message_ids) + len(event.call_ids)
         if type(event) not in _ITEMS:
             return
         if isinstance(event, ToolCallStarted):

@@ -33,15 +33,18 @@ _FORMATS: Mapping[str, str] = MappingProxyType(
 
 
 class OutputItem:
-    """An item. `index` is its place in the output, `source_id` the message or call that it shows."""
+    """An item. `index` is its place in the output, `source_id` the message or call that it shows. The whole output is
+    without retracted ones.
+    """
 
-    __slots__ = ("id", "index", "source_id", "status")
+    __slots__ = ("id", "index", "is_retracted", "source_id", "status")
 
     def __init__(self, item_id: str, index: int, source_id: str) -> None:
         self.id = item_id
         self.index = index
         self.source_id = source_id
         self.status: ItemStatus = "in_progress"
+        self.is_retracted = False
 
     def value(self) -> JsonObject:
         """The item as it is now."""

@@ -48,6 +48,7 @@ from gateway.events import (
     ToolCallEnded,
     ToolCallStarted,
     ToolReturned,
+    TurnRetracted,
 )
 from gateway.messages import Base64Source, ImageBlock, JsonObject, ToolCall
 from gateway.openai_api.chat_messages import is_refusal, pending_calls
@@ -203,13 +204,18 @@ class ResponsesRenderer:
 
     def so_far(self, status: ResponseStatus) -> JsonObject:
         """The Response of a run that goes on."""
-        return response_object(self._form, status, [item.value() for item in self.items])
+        return response_object(self._form, status, self._output())
+
+    def _output(self) -> list[JsonObject]:
+        return [item.value() for item in self.items if not item.is_retracted]
 
     # --- frames
 
     def _rare(self, event: Event) -> list[bytes]:
         if isinstance(event, MessageRetracted):  # before its item is done
             self._retract(event)
+        elif isinstance(event, TurnRetracted):
+            self._retract_turn(event)
         kind = type(event)
         frames: list[bytes] = []
         if self._ended and kind not in _ENDS:
@@ -295,7 +301,7 @@ class ResponsesRenderer:
             frames += self._refuse()
         self._failure = run_failure(last, agent_id=self._form.model, to_operator=self._to_operator)
         status, members = self._ending(last)
-        output = [item.value() for item in self.items]
+        output = self._output()
         usage = responses_usage(last.usage)
         self._response = {**self._begun, "status": status, "output": [*output], "usage": usage, **members}
         kind = "incomplete" if status == "cancelled" else status  # there is no event for a cancel
@@ -355,6 +361,21 @@ class ResponsesRenderer:
             item.replace(event.text)
         elif (picture := self._pictures.get(event.message_id)) is not None:
             picture.take_back()
+
+    def _retract_turn(self, event: TurnRetracted) -> None:
+        """The next items get the numbers of these: they are counted as in the thread, which never had the answer."""
+        for message_id in event.message_ids:
+            self._retract(MessageRetracted(message_id))
+        retracted = {*event.message_ids, *event.call_ids}
+        for item in self.items:
+            item.is_retracted |= item.source_id in retracted
+        self._written -= retracted
+        self._number -= len(event.message_ids) + len(event.call_ids)
+
+    def _end_retracted(self, event: TurnRetracted) -> list[bytes]:
+        self._call_id = ""
+        left = [item for item in self.items if item.is_retracted and item.status == "in_progress"]
+        return self._frames(fact for item in left for fact in item.closed("incomplete"))
 
     def _show_medium(self, event: MediaGiven) -> list[bytes]:
         number, source = self._take(), event.block.source
@@ -511,7 +532,7 @@ def _status_behind(event: Event) -> ItemStatus:
     match event:
         case ModelCallEnded(reason):
             return "incomplete" if reason in _CUT_OFF else "completed"
-        case RunFailed() | RunFinished(outcome=Cancelled()):
+        case RunFailed() | RunFinished(outcome=Cancelled()) | TurnRetracted():
             return "incomplete"
         case RunFinished(outcome=Incomplete()):
             return "completed" if is_refusal(event.outcome) else "incomplete"
@@ -534,6 +555,7 @@ _RULES: Final[Mapping[type[Event], Callable[[ResponsesRenderer, Any], list[bytes
         ToolCallDelta: ResponsesRenderer._go_on_with_call,
         ToolCallEnded: ResponsesRenderer._end_call,
         ToolReturned: ResponsesRenderer._return,
+        TurnRetracted: ResponsesRenderer._end_retracted,
         RunFinished: ResponsesRenderer._end,
         RunFailed: ResponsesRenderer._end,
     }

@@ -55,7 +55,7 @@ from gateway.runs.waiting_input import waiting_record
 from gateway.store import Fork, HeldElsewhereError, RunRecord, RunStatus, Store, Terminal, Thread
 from gateway.tool import Tool
 from gateway.traces import NO_HEADERS, Tracer, current, part_of
-from gateway.turns.resumption import kept_trace
+from gateway.turns.resumption import kept_input, kept_trace
 
 logger = logging.getLogger(__name__)
 
@@ -216,7 +216,8 @@ class RunDriver:
         record = replace(live.record, status=RunStatus.RUNNING, started_at=now, finished_at=None)
         if live.cancel_reason is None:
             live.become(record)
-        started = live.follow([RunStarted(given.thread.id, given.run_id, given.parent_run_id)])
+        kept = kept_input(given, live.trace, taken.decisions) if live.goes_on else None
+        started = live.follow([RunStarted(given.thread.id, given.run_id, given.parent_run_id, kept)])
         _, records = live.number(started)
         with part_of(live.trace, "commit begin_run", {"db.operation.name": "begin_run"}):
             await self.store.begin_run(
@@ -357,6 +358,8 @@ class RunDriver:
 
     async def _follow_loop(self, live: LiveRun, context: LoopContext) -> Terminal:
         most_unkept = self._options.max_unkept_events
+        if live.must_be_kept:
+            await live.wait_kept()
         async with aclosing(live.agent.loop.run(context)) as batches:
             async for batch in batches:
                 if not batch:
@@ -584,7 +587,9 @@ class RunDriver:
         live.work_in(asyncio.current_task())
         tools, approvals = await live.tools()
         given = with_frontend_tools(left.input, tools)
-        await self._drive(live, self._context(live, given, tools, approvals, resumed=left.resumed))
+        await self._drive(
+            live, self._context(live, given, tools, approvals, decisions=left.decisions, resumed=left.resumed)
+        )
 
 
 def _collection(live: LiveRun, given: AgentInput) -> str:

@@ -34,6 +34,7 @@ from gateway.events import (
     RunStarted,
     TextStarted,
     ToolCallStarted,
+    TurnRetracted,
     UsageReported,
     count_of,
     joined,
@@ -138,6 +139,11 @@ class LiveRun:
         return self.record.owner, self.record.thread_id
 
     @property
+    def goes_on(self) -> bool:
+        """Whether another process may go on with it, if this one ends first."""
+        return self.terms.definition.on_takeover == "continue"
+
+    @property
     def fold(self) -> RunFold:
         """The fold of all accepted events."""
         self._number_waiting()
@@ -230,7 +236,7 @@ class LiveRun:
 
     def leave(self) -> bool:
         """Stop its work without an end, if the next process may continue the run. False: it may not."""
-        may_leave = self.accepted and self.cancel_reason is None and self.phase is Phase.RUNNING
+        may_leave = (self.accepted or self.goes_on) and self.cancel_reason is None and self.phase is Phase.RUNNING
         if not may_leave or self.task is None:
             return False
         self.enter(Phase.LEAVING)
@@ -282,7 +288,8 @@ class LiveRun:
         kinds = set(map(type, rare))
         if self.accepted or self.must_be_kept or ModelCallAccepted in kinds:
             self._follow_accepted(rare)
-        if MessageRetracted in kinds:  # clients have no other way to change a message than a snapshot of all
+        # Clients have no other way to change a message than a snapshot of all.
+        if MessageRetracted in kinds or TurnRetracted in kinds:
             events = [*events, MessagesReplaced(self._closed_messages())]
         return events
 

@@ -6,9 +6,11 @@ Below: live_run, run_terms. Above: the run driver.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 from gateway.agent import Absent, AgentInput, Approvers
 from gateway.clock import Clock
+from gateway.events import ToolExecutionStarted
 from gateway.loop import Decision, LoopContext, ResumedRun
 from gateway.metrics import Metrics
 from gateway.runs.live_run import LiveRun
@@ -55,9 +57,17 @@ def loop_context(
         conversation=conversation,
         resumed=resumed,
         is_left=lambda: live.left,
-        until_sure=until_sure,
+        before_call=partial(_before_call, live, until_sure),
         trace=live.trace,
         tool_choice=tool_choice,
         instructions=terms.instructions,
         selected_tools=terms.selected_tools,
     )
+
+
+async def _before_call(live: LiveRun, until_sure: Callable[[], Awaitable[None]], call_id: str) -> None:
+    """As LoopContext.before_call. Raises StoreError: the call's begin cannot be stored, so it must not be made."""
+    if live.goes_on:
+        live.accept([ToolExecutionStarted(call_id)])
+        await live.wait_kept()
+    await until_sure()

@@ -18,9 +18,9 @@ from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.clock import Clock
 from gateway.errors import NotFoundError, StoreError
-from gateway.events import Event, RunFailed, RunStarted
+from gateway.events import Event, RunFailed, RunStarted, RunTakenOver
 from gateway.frozen import replace
-from gateway.loop import ResumedRun
+from gateway.loop import Decision, ResumedRun
 from gateway.messages import Message
 from gateway.records import encode_events
 from gateway.runs.endings import (
@@ -38,7 +38,14 @@ from gateway.runs.thread_points import begun_thread
 from gateway.runs.viewer import read_log
 from gateway.runs.waiting_input import waiting_input
 from gateway.store import Fork, HeldElsewhereError, RunRecord, RunStatus, Store, Terminal, Thread
-from gateway.turns.resumption import RESTARTED, open_call, restored_input
+from gateway.turns.resumption import (
+    RESTARTED,
+    left_run,
+    open_call,
+    restored_decisions,
+    restored_input,
+    returned_calls,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +54,9 @@ _RESTARTED = RunFailed("server_restarted", RESTARTED)
 
 @dataclass(frozen=True, slots=True)
 class LeftOpen:
-    """A run whose model's response is still coming. `events` are its log; `thread` has the run's input in it."""
+    """A run that can be continued. `events` are its log; `thread` has the run's input in it. `decisions` are those that
+    are not carried out yet.
+    """
 
     record: RunRecord
     thread: Thread
@@ -55,6 +64,7 @@ class LeftOpen:
     events: tuple[Event, ...]
     resumed: ResumedRun
     input: AgentInput
+    decisions: tuple[Decision, ...] = ()
 
 
 class Waiting(NamedTuple):
@@ -189,16 +199,22 @@ async def _out_of_queue(store: Store, clock: Clock, record: RunRecord) -> RunRec
 
 
 async def _left_open(store: Store, agent: OpenAgent, record: RunRecord) -> LeftOpen | None:
-    if not agent.model.capabilities.background:
+    goes_on = agent.definition.on_takeover == "continue"
+    if not (goes_on or agent.model.capabilities.background):
         return None
     thread = await store.load_thread(record.owner, record.thread_id)
     log = read_log(store, record.owner, record.run_id, after=0, until=None)
     events = tuple([event async for batch in log for event in batch.events])
-    resumed = open_call(events)
+    resumed = open_call(events) if agent.model.capabilities.background else None
+    if resumed is None and goes_on:
+        resumed = left_run(events)
     if thread is None or thread.last_run_id != record.run_id or resumed is None:
         return None
     given = restored_input(resumed.input, record.thread_id, record.run_id)
-    return LeftOpen(record, thread, agent, events, resumed, given)
+    returned = returned_calls(events)
+    decisions = restored_decisions(resumed.input, thread.messages)
+    left = tuple(decision for decision in decisions if decision.call.call_id not in returned)
+    return LeftOpen(record, thread, agent, events, resumed, given, left)
 
 
 def restore(live: LiveRun, left: LeftOpen) -> None:
@@ -213,5 +229,8 @@ def restore(live: LiveRun, left: LeftOpen) -> None:
     )
     live.begin_with(thread, conversation)
     live.resume_after(list(left.events))
+    if left.resumed.response_id is None:
+        live.accept([RunTakenOver()])
+        live.must_be_kept = True  # before the model is asked: a run that ends each of its processes must have an end
     live.enter(Phase.RUNNING)
     live.watch().close()  # starts the wait for a viewer, for runs that end without one

@@ -1,4 +1,5 @@
-"""Finds the new events of a model call that its provider continued after the gateway's process had ended.
+"""Finds what is left of a run after the gateway's process had ended, from the run's log: above all the new events of a
+model call that its provider continued.
 
 Below: events, messages. Above: the loop, which continues the run; recovery, which finds such runs. Pure.
 
@@ -26,20 +27,28 @@ from gateway.events import (
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    RunTakenOver,
     TextDelta,
     TextEnded,
     TextStarted,
     ToolCallDelta,
     ToolCallEnded,
     ToolCallStarted,
+    ToolExecutionStarted,
+    ToolReturned,
 )
-from gateway.loop import ResumedRun
-from gateway.messages import JsonObject, ToolSpec
+from gateway.loop import Decision, ResumedRun
+from gateway.messages import JsonObject, JsonValue, Message, ToolSpec
 from gateway.options.run_options import options_record, stored_options
 from gateway.traces import Span
 
 _STARTED = (TextStarted, ReasoningStarted, ToolCallStarted)
 _ENDED = (TextEnded, ReasoningEnded, ToolCallEnded)
+
+_MOST_TAKEOVERS = 3
 
 RESTARTED = "the server was restarted while this run was under way"
 
@@ -61,6 +70,24 @@ def open_call(events: Sequence[Event]) -> ResumedRun | None:
         if isinstance(event, ModelCallStarted | ModelCallEnded):
             return None
     return None
+
+
+def left_run(events: Sequence[Event]) -> ResumedRun | None:
+    """The run that a log leaves unfinished; None if its input is not there, it has an end, or it was taken over too
+    often before.
+    """
+    first = events[0] if events else None
+    if not isinstance(first, RunStarted) or first.input is None or isinstance(events[-1], RunFinished | RunFailed):
+        return None
+    if sum(isinstance(event, RunTakenOver) for event in events) >= _MOST_TAKEOVERS:
+        return None
+    begun = {event.call_id for event in events if isinstance(event, ToolExecutionStarted)}
+    return ResumedRun(tuple(events), (), None, first.input, frozenset(begun - returned_calls(events)))
+
+
+def returned_calls(events: Sequence[Event]) -> set[str]:
+    """The calls that have a result in the log."""
+    return {event.call_id for event in events if isinstance(event, ToolReturned)}
 
 
 class RepeatedAnswer:
@@ -143,9 +170,10 @@ def _key(event: Any) -> tuple[type, str]:
 # --- the part of a run's input that a loop needs ----------------------------------------------------------------------
 
 
-def kept_input(given: AgentInput, trace: Span | None = None) -> JsonObject:
+def kept_input(given: AgentInput, trace: Span | None = None, decisions: Sequence[Decision] = ()) -> JsonObject:
     """The input's part that a loop needs, as JSON: the frontend tools, context, properties, the conversation's name,
-    the options, and `trace`: the headers that name the run's span. The messages are in the thread.
+    the options, the decisions that the run begins with, and `trace`: the headers that name the run's span. The
+    messages are in the thread.
     """
     tools: list[Any] = [
         [tool.name, tool.description, tool.input_schema, tool.metadata] for tool in given.application.tools
@@ -162,8 +190,21 @@ def kept_input(given: AgentInput, trace: Span | None = None) -> JsonObject:
         "calls_as_written": given.terms.calls_as_written,
         "forgets_pauses": given.thread.forgets_pauses,
         **({} if given.terms.options is None else {"wishes": options_record(given.terms.options)}),
+        **({} if given.terms.forced_tool is None else {"forced_tool": given.terms.forced_tool}),
+        **({"decisions": [_kept_decision(each) for each in decisions]} if decisions else {}),
         **({} if trace is None else {"trace": dict(trace.headers)}),
     }
+
+
+def _kept_decision(decision: Decision) -> JsonValue:
+    return [decision.call.call_id, decision.approved, decision.arguments, decision.reason]
+
+
+def restored_decisions(kept: JsonObject, messages: Sequence[Message]) -> tuple[Decision, ...]:
+    """The decisions that `kept_input` stored, about calls in these messages."""
+    calls = {call.call_id: call for message in messages for call in message.tool_calls}
+    stored = cast("list[list[Any]]", kept.get("decisions", []))
+    return tuple(Decision(calls[call_id], *decided) for call_id, *decided in stored if call_id in calls)
 
 
 def kept_trace(kept: JsonObject) -> Mapping[str, str]:
@@ -184,6 +225,7 @@ def restored_input(kept: JsonObject, thread_id: str, run_id: str) -> AgentInput:
         ),
         terms=InputTerms(
             stored_options(stored["wishes"]) if "wishes" in stored else None,
+            forced_tool=stored.get("forced_tool"),
             unattended=stored.get("unattended", False),
             names_calls=stored.get("names_calls", False),
             calls_as_written=stored.get("calls_as_written", False),

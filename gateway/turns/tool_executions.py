@@ -68,8 +68,8 @@ class _Execution:
 
 @dataclass(slots=True)
 class ToolExecutions:
-    """Calls that run together. Add them in call order, then `take` until it is `finished`. `until_sure` as in
-    LoopContext.
+    """Calls that run together. Add them in call order, then `take` until it is `finished`. `before_call` as
+    in LoopContext.
 
     Use it with `async with`: leaving it cancels running tools and waits for them (shortly: a tool may ignore it).
     """
@@ -77,7 +77,7 @@ class ToolExecutions:
     clock: Clock
     limit: int
     timeout_seconds: float
-    until_sure: Callable[[], Awaitable[None]] | None = None
+    before_call: Callable[[str], Awaitable[None]] | None = None
     announcements: Announcements = field(default_factory=Announcements)
     _results: deque[asyncio.Future[ToolResult]] = field(default_factory=deque)
     _waiting: deque[_Execution] = field(default_factory=deque)
@@ -159,7 +159,7 @@ class ToolExecutions:
 
     def _start(self, execution: _Execution) -> None:
         self._running[execution.call.call_id] = execution
-        work = _execute(execution, self.until_sure)
+        work = _execute(execution, self.before_call)
         task = execution.task = asyncio.create_task(work, name=f"tool {execution.call.name}")
         self._tasks.add(task)
         execution.timer = self.clock.call_later(self.timeout_seconds, lambda: self._time_out(execution))
@@ -195,12 +195,12 @@ class ToolExecutions:
             execution.timer.cancel()
 
 
-async def _execute(execution: _Execution, until_sure: Callable[[], Awaitable[None]] | None) -> ToolResult:
+async def _execute(execution: _Execution, before_call: Callable[[str], Awaitable[None]] | None) -> ToolResult:
     """The call's result, whatever the tool does. Raises CancelledError only if the task is cancelled."""
     call = execution.call
     try:
-        if until_sure is not None:
-            await until_sure()
+        if before_call is not None:
+            await before_call(call.call_id)
         given = await execution.tool.call(execution.arguments, execution.context)
         return _as_result(call, execution.note, given)
     except ToolError as error:

@@ -1,6 +1,6 @@
 """The text that replaces a tool's exception for models and callers; the exception itself goes to the log.
 
-Below: tool. Above: tool_executions, which calls tools, open_agent and the tools. Only the text of a `ToolError` is
+Below: tool. Above: tool_executions, which calls tools, and the tools. Only the text of a `ToolError` is
 shown: it was written for models and callers. Any other exception may contain a password, a path or a customer's data.
 The log has all of it, under the request's id, and the shown text contains that id.
 """
@@ -9,29 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 
-from gateway.messages import ContentBlock, JsonObject, ToolSpec
-from gateway.tool import Tool, ToolContext
+from gateway.tool import ConfiguredTool, Tool, ToolContext
 from gateway.tool_output import encodable
 
 logger = logging.getLogger(__name__)
 
 _MAX_REASON_CHARACTERS = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class ExposedTool:
-    """A tool whose exceptions are shown as they are, for an operator who is developing it."""
-
-    tool: Tool
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self.tool.spec
-
-    async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
-        return await self.tool.call(arguments, context)
 
 
 def note_failure(tool: Tool, context: ToolContext, error: BaseException) -> str:
@@ -44,7 +28,7 @@ def note_failure(tool: Tool, context: ToolContext, error: BaseException) -> str:
         "request_id": context.request_id,
     }
     logger.warning("a tool raised an exception", extra=fields, exc_info=error)
-    if isinstance(tool, ExposedTool):
+    if isinstance(tool, ConfiguredTool) and tool.settings.expose_errors:  # its operator is developing it
         return f"The tool {name!r} failed: {exception_text(error)}"
     # a run that continues in another process has no request
     found_under = f"request {context.request_id}" if context.request_id else f"run {context.run_id}"

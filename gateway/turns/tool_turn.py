@@ -30,13 +30,18 @@ from gateway.loop import Decision, LoopContext
 from gateway.messages import JsonObject, Message, ToolCall, ToolResult, new_message_id
 from gateway.owners import OWN_KEY, may_approve
 from gateway.records import dump_json
-from gateway.tool import Tool, ToolContext
+from gateway.tool import ConfiguredTool, Tool, ToolContext
 from gateway.turns.state_changes import StateChanges
 from gateway.turns.tool_calls import ArgumentChecks, CompiledSchemas, approval_schema, canonical_call
 from gateway.turns.tool_executions import ToolExecutions, denied_result, error_result
 
 # For a client that may not approve: it may only cancel the call.
 _OTHERS_APPROVE: JsonObject = {"agui_gateway": {"approvers": "keys"}}
+
+_MAY_HAVE_RUN = (
+    "The server was restarted while this call was under way: it may have been carried out, and its result is lost. Find"
+    " out before you call it again."
+)
 
 
 @dataclass(slots=True)
@@ -72,6 +77,7 @@ class ToolTurns:
         self._repeats: dict[bytes, _Repeat] = {}
         self._keys: dict[str, bytes] = {}
         self._turn = 0
+        self._begun = frozenset[str]() if context.resumed is None else context.resumed.begun
         self._pending: list[ToolCall] = []
         self._interrupts: list[Interrupt] = []
 
@@ -248,6 +254,9 @@ class ToolTurns:
         self, executions: ToolExecutions, call: ToolCall, tool: Tool, arguments: JsonObject, note: str = ""
     ) -> None:
         context = self._context
+        if call.call_id in self._begun and not (isinstance(tool, ConfiguredTool) and tool.settings.idempotent):
+            executions.add_result(error_result(call, _MAY_HAVE_RUN))
+            return
         asked = context.input
         where = ToolContext(
             call.call_id,
@@ -269,7 +278,7 @@ class ToolTurns:
         """
         budgets = self._budgets
         async with ToolExecutions(
-            self._context.clock, budgets.max_parallel_tools, budgets.tool_timeout_seconds, self._context.until_sure
+            self._context.clock, budgets.max_parallel_tools, budgets.tool_timeout_seconds, self._context.before_call
         ) as executions:
             begin(executions)
             try:

@@ -21,12 +21,12 @@ from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError, ToolError
 from gateway.http_client.clients import HttpClients
 from gateway.messages import ContentBlock, ImageBlock, JsonObject, TextBlock, ToolCall
-from gateway.tool import SharedState, Tool, ToolContext, ToolEnvironment
+from gateway.tool import ConfiguredTool, SharedState, Tool, ToolContext, ToolEnvironment
 from gateway.tools.python_function import MOST_TIMES, TOOL_TYPE
 from gateway.turns.tool_executions import ToolExecutions
-from gateway.turns.tool_failures import ExposedTool
 
 MODULE = "garden_tools"
+EXPOSED = ToolSettings("PythonTool", expose_errors=True)
 
 
 @pytest.fixture(autouse=True)
@@ -313,7 +313,7 @@ class TestFailures:
         assert vars(record).items() >= {"request_id": "req-1", "run_id": "run_1", "call_id": "call_1"}.items()
         assert record.exc_info is not None
         assert statement in "".join(traceback.format_exception(record.exc_info[1]))
-        exposed = await told(ExposedTool(tool))
+        exposed = await told(ConfiguredTool(tool, EXPOSED))
         assert exposed.startswith(f"The tool 'f' failed: {said}")
         assert "Traceback" not in exposed
         assert "Error" not in exposed
@@ -326,7 +326,7 @@ class TestFailures:
     async def test_an_exception_without_a_text_is_survived(self, tmp_path: Path) -> None:
         source = "class E(Exception):\n  def __str__(self): return 1 / 0\ndef f(): raise E"
         tool = await open_function(tmp_path, source)
-        assert await told(ExposedTool(tool)) == "The tool 'f' failed: it gave no reason"
+        assert await told(ConfiguredTool(tool, EXPOSED)) == "The tool 'f' failed: it gave no reason"
 
     async def test_a_tool_error_that_was_made_without_its_words_is_survived(self, tmp_path: Path) -> None:
         source = """
