@@ -247,7 +247,6 @@ class Transcript:
 
     def _retract_turn(self, event: TurnRetracted) -> None:
         self._entries = {id: entry for id, entry in self._entries.items() if entry.turn_id != event.turn_id}
-        self._retracted |= {*event.message_ids}
         self._unended_turns.discard(event.turn_id)
         self._open_turn = None
 

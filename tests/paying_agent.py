@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
+from gateway.events import RunTakenOver
 from gateway.messages import Message
-from gateway.store import Store
+from gateway.store import RunStatus, Store
 from tests.fault_scenes import check_kept
 from tests.invariants import check_thread
 from tests.observed_runs import OWNER
@@ -39,26 +40,35 @@ PAYER = agent(
 )
 
 
-async def check_client(store: Store, client: ReturningClient) -> None:
-    """What its client saw begin is there, each question is on its thread once, and the log of each run is whole."""
+GOER = {**PAYER, "on_takeover": "continue"}
+
+
+async def check_client(store: Store, client: ReturningClient, *, takes_back: bool = False) -> None:
+    """What its client saw begin is there, each question is on its thread once, and the log of each run is whole.
+    `takes_back`: what a client saw of an answer that was cut off is gone.
+    """
     begun = [asked for asked in client.asked if asked.frames]
     named = {await thread_of(store, asked.sent.run_id) for asked in begun if asked.sent.run_id}
-    found = [message for each in sorted(named or {client.thread_id}) for message in await check_runs(store, each)]
+    threads = sorted(named or {client.thread_id})
+    found = [message for each in threads for message in await check_runs(store, each, goes_on=takes_back)]
     questions = [message.text for message in found if message.role == "user"]
     assert len(set(questions)) == len(questions), "no message is doubled"
     assert {asked.text for asked in begun} <= set(questions) <= {asked.text for asked in client.asked}
     for asked in begun:
-        if not asked.sent.repeats:
+        if not asked.sent.repeats and not takes_back:
             assert answer_to(asked.text, found).startswith(words_seen(asked)), "what was seen is there"
 
 
-async def check_runs(store: Store, thread_id: str) -> tuple[Message, ...]:
-    """The messages of a thread, after a look at each of its runs."""
+async def check_runs(store: Store, thread_id: str, *, goes_on: bool = False) -> tuple[Message, ...]:
+    """The messages of a thread, after a look at each of its runs. `goes_on`: each was ended only by its third takeover."""
     thread = await store.load_thread(OWNER, thread_id)
     assert thread is not None
     runs = (await store.list_runs(OWNER, thread_id, limit=1000, cursor=None)).items
     for run in runs:
-        check_thread(await check_kept(store, run.run_id), thread.messages)
+        log = await check_kept(store, run.run_id)
+        check_thread(log, thread.messages)
+        takeovers = sum(isinstance(row.event, RunTakenOver) for row in log)
+        assert not goes_on or run.status is RunStatus.COMPLETED or takeovers == 3, run
     assert len(runs) == sum(message.role == "user" for message in thread.messages), "each question began one run"
     return thread.messages
 

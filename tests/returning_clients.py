@@ -33,7 +33,8 @@ class RefusedError(Exception):
 
 class Sent(NamedTuple):
     """A request. `run_id`: of the run that it begins; empty: its client cannot know it. `repeats`: if it is sent again
-    after the run has ended, that run's answer comes again.
+    after the run has ended, that run's answer comes again. `events`: where the answer comes again as it came, while the
+    run goes on; empty: by the same request.
     """
 
     path: str
@@ -41,11 +42,17 @@ class Sent(NamedTuple):
     run_id: str = ""
     headers: Mapping[str, str] = NO_HEADERS
     repeats: bool = True
+    events: str = ""
 
 
 def _ag_ui(thread_id: str, text: str) -> Sent:
     asked = [{"id": f"user-{text}", "role": "user", "content": text}]
-    return Sent(f"/agents/{AGENT}/run", run_body(thread_id=thread_id, run_id=text, messages=asked), text)
+    return Sent(
+        f"/agents/{AGENT}/run",
+        run_body(thread_id=thread_id, run_id=text, messages=asked),
+        text,
+        events=f"/runs/{text}/events",
+    )
 
 
 def _agent_api(thread_id: str, text: str) -> Sent:
@@ -112,6 +119,7 @@ class Asked:
 class ReturningClient:
     protocol: str
     name: str
+    follows: bool = False  # runs that go on
     thread_id: str = ""
     asked: list[Asked] = field(default_factory=list)
 
@@ -139,7 +147,7 @@ class ReturningClient:
             text = f"{self.name}-{len(self.asked)}"
             last = Asked(text, PROTOCOLS[self.protocol](self.thread_id, text))
             self.asked.append(last)
-        await read_answer(gateway, last, on_frame)
+        await read_answer(gateway, last, on_frame, follows=self.follows)
 
     async def read_again(self, gateway: GatewayClient) -> None:
         """All answers, which must be what they were."""
@@ -148,10 +156,15 @@ class ReturningClient:
                 await read_answer(gateway, each)
 
 
-async def read_answer(gateway: GatewayClient, asked: Asked, on_frame: Callable[[], None] = lambda: None) -> None:
+async def read_answer(
+    gateway: GatewayClient, asked: Asked, on_frame: Callable[[], None] = lambda: None, *, follows: bool = False
+) -> None:
     """Send a question. What was seen before of its answer must be the beginning, or all if the answer had ended."""
     sent, count = asked.sent, 0
-    request = gateway.http.stream("POST", sent.path, json=dict(sent.body), headers=dict(sent.headers))
+    if follows and asked.frames and sent.events:
+        request = gateway.http.stream("GET", sent.events)
+    else:
+        request = gateway.http.stream("POST", sent.path, json=dict(sent.body), headers=dict(sent.headers))
     async with request as response, aclosing(_frames(response)) as frames:
         async for frame in frames:
             _hear(asked, count, frame)

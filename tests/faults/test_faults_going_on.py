@@ -47,7 +47,7 @@ class Stop(NamedTuple):
 
     script: Sequence[Sequence[Mapping[str, Any]]]
     type: str
-    count: int = 1
+    times: int = 1
 
 
 PAID = [{"text": "paid {{result}}"}]
@@ -71,7 +71,7 @@ async def test_a_run_goes_on_after_its_gateway_ended(tmp_path: Path, stop: Stop,
     configuration = configure(tmp_path, *stop.script)
     async with gateway_process(configuration) as gateway:
         stream = await post_forever(gateway, "goer", run_body("Pay", run_id="run-1", tools=[PICK]))
-        await stream.until(stop.type, stop.count)
+        await stream.until(stop.type, stop.times)
         await gateway.signal(how)
         await drained(stream)
         seen = seen_numbers(stream)
@@ -121,6 +121,7 @@ async def test_a_tool_that_was_under_way_runs_again_only_if_it_is_idempotent(
     configuration = configure(tmp_path, *script, tools=[PAY, tool], parameters={"max_parallel_tools": 1})
     async with gateway_process(configuration) as gateway:
         stream = await post_forever(gateway, "goer", run_body("Pay", run_id="run-1"))
+        await stream.until("TOOL_CALL_RESULT")
         await until_outside(lambda: len(trace(tmp_path)) == 2)
         await gateway.signal(signal.SIGKILL)
         await drained(stream)

@@ -6,16 +6,17 @@ import asyncio
 import random
 import signal
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.opensearch.membership import LEASE_SECONDS
 from tests.fault_scenes import store_at
 from tests.opensearch.index_sets import store_url
-from tests.paying_agent import PAYER, TOOLS, check_client
+from tests.paying_agent import GOER, PAYER, TOOLS, check_client
 from tests.returning_clients import PROTOCOLS, Load, ReturningClient
 from tests.running_gateway import (
     DEADLINE_SECONDS,
@@ -42,14 +43,17 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize(
     ("kills", "seed"), [pytest.param(3, 1, marks=pytest.mark.thorough), pytest.param(30, 2, marks=pytest.mark.faults)]
 )
+@pytest.mark.parametrize("payer", [PAYER, GOER], ids=["ends", "goes on"])
 async def test_kill_9_again_and_again_loses_nothing_that_was_seen(
-    tmp_path: Path, kind: str, kills: int, seed: int, request: pytest.FixtureRequest
+    tmp_path: Path, kind: str, payer: Mapping[str, Any], kills: int, seed: int, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "kill_tools.py").write_text(TOOLS)
     url, chance = store_url(kind, tmp_path, request), random.Random(seed)
     keys = {"master_keys": [CLUSTER_KEY.reveal()]}
-    configuration = write_configuration(tmp_path, [PAYER], server=keys, store=url, search=None)
-    clients = [ReturningClient(protocol, f"{protocol}-{n}") for n in range(CLIENTS_OF_EACH) for protocol in PROTOCOLS]
+    configuration = write_configuration(tmp_path, [payer], server=keys, store=url, search=None)
+    goes_on = payer is GOER
+    each = [(protocol, f"{protocol}-{n}") for n in range(CLIENTS_OF_EACH) for protocol in PROTOCOLS]
+    clients = [ReturningClient(protocol, name, goes_on) for protocol, name in each]
     for _ in range(kills):
         async with gateway_process(configuration) as gateway:
             await kill_under_load(gateway, clients, Load(chance.randrange(1, 1000)))
@@ -67,7 +71,7 @@ async def test_kill_9_again_and_again_loses_nothing_that_was_seen(
     async with store_at(tmp_path, url) as store:
         assert await store.unfinished_runs() == []
         for client in clients:
-            await check_client(store, client)
+            await check_client(store, client, takes_back=goes_on)
 
 
 async def kill_under_load(gateway: GatewayProcess, clients: Sequence[ReturningClient], load: Load) -> None:
