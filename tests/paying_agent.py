@@ -60,7 +60,9 @@ async def check_client(store: Store, client: ReturningClient, *, takes_back: boo
 
 
 async def check_runs(store: Store, thread_id: str, *, goes_on: bool = False) -> tuple[Message, ...]:
-    """The messages of a thread, after a look at each of its runs. `goes_on`: each was ended only by its third takeover."""
+    """The messages of a thread, after a look at each of its runs. `goes_on`: each completed, or was taken over three
+    times.
+    """
     thread = await store.load_thread(OWNER, thread_id)
     assert thread is not None
     runs = (await store.list_runs(OWNER, thread_id, limit=1000, cursor=None)).items
