@@ -149,6 +149,7 @@ class Transcript:
         self._open_turn: str | None = None
         self._unended_turns: set[str] = set()
         self._retracted: frozenset[str] = frozenset()
+        self._gone: frozenset[str] = frozenset()  # messages of retracted turns
         self.added_bytes = 0
 
     def follow(self, events: Sequence[Event]) -> Sequence[Event]:
@@ -172,6 +173,11 @@ class Transcript:
     def retracted(self) -> frozenset[str]:
         """The ids of retracted messages."""
         return self._retracted
+
+    @property
+    def made(self) -> frozenset[str]:
+        """The ids of all messages of the run, also of those that went with their turn."""
+        return self._gone.union(self._entries)
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -246,7 +252,10 @@ class Transcript:
         self._retracted |= {event.message_id}
 
     def _retract_turn(self, event: TurnRetracted) -> None:
-        self._entries = {id: entry for id, entry in self._entries.items() if entry.turn_id != event.turn_id}
+        gone = {id for id, entry in self._entries.items() if entry.turn_id == event.turn_id}
+        for message_id in gone:
+            del self._entries[message_id]
+        self._gone |= gone
         self._unended_turns.discard(event.turn_id)
         self._open_turn = None
 

@@ -145,7 +145,7 @@ class RunIds:
         """The run that an earlier copy of this request began, and the ids of the messages that the run produced."""
         for record in before:
             live = self.live(record)
-            produced = frozenset(m.id for m in await produced_by(self._store, record, live))
+            produced = await produced_by(self._store, record, live)
             same = record.agent_id == agent_id and record.thread_id == given.thread.id
             if same and input_digest(given, produced) == record.input_digest:
                 return record, produced

@@ -11,7 +11,6 @@ from contextlib import aclosing
 from gateway.clock import Clock
 from gateway.errors import StoreError
 from gateway.events import Event, RunFailed, RunFinished, RunStarted
-from gateway.messages import Message
 from gateway.runs.endings import terminal_of
 from gateway.runs.live_run import LiveRun
 from gateway.runs.paced_viewer import PacedViewer
@@ -58,14 +57,14 @@ async def _to_the_end(log: AsyncGenerator[Batch]) -> AsyncGenerator[Batch]:
         raise StoreError("the run's log is not there any more")
 
 
-async def produced_by(store: Store, record: RunRecord, live: LiveRun | None) -> tuple[Message, ...]:
-    """The messages that a run added to its thread, from memory while it is running."""
+async def produced_by(store: Store, record: RunRecord, live: LiveRun | None) -> frozenset[str]:
+    """The ids of the messages that clients may have of a run, from memory while it is running."""
     if live is not None:
-        return live.fold.messages
+        return live.fold.made
     transcript = Transcript()
     async for batch in read_log(store, record.owner, record.run_id, after=0, until=None):
         transcript.follow(batch.events)
-    return transcript.messages
+    return transcript.made
 
 
 def without_log(clock: Clock, record: RunRecord) -> Viewer:

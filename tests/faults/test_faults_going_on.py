@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.ag_ui_verifier import read_stream, verify_server
+from tests.agui_client import CLIENT_VERSIONS, ClientVersion, agui_clients
 from tests.fault_scenes import check_kept, store_at
 from tests.faults.test_faults_processes import PAY, PAY_SLOWLY, TOOLS, drained, post_forever, seen_numbers, trace
+from tests.held_ports import held_port
 from tests.invariants import check_thread
 from tests.observed_runs import OWNER
 from tests.running_gateway import (
@@ -198,3 +200,31 @@ async def joined(gateway: GatewayProcess, run_id: str) -> OpenStream:
     """The events of a run from its first on, in a stream that its gateway takes down with it."""
     request = gateway.client.http.build_request("GET", f"/runs/{run_id}/events")
     return OpenStream(await gateway.client.http.send(request, stream=True))
+
+
+@pytest.mark.parametrize("version", CLIENT_VERSIONS)
+@pytest.mark.parametrize("ends_first", [False, True], ids=["in the middle", "after the end"])
+async def test_a_stock_client_that_connects_again_gets_the_whole_answer(
+    tmp_path: Path, version: ClientVersion, ends_first: bool
+) -> None:
+    configuration = configure(tmp_path, WHOLE[0], [WORDS, HANG], history="replace")
+    with held_port() as port:
+        async with agui_clients(version) as clients:
+            client = await clients.create(f"http://127.0.0.1:{port}/agents/goer/run", thread_id="thread-1")
+            await client.add_message({"id": "user-1", "role": "user", "content": "Pay"})
+            async with gateway_process(configuration, "--port", str(port)) as gateway:
+                broken = client.start_run(run_id="run-1")
+                await client.wait_for("TEXT_MESSAGE_CONTENT", count=3)
+                await gateway.signal(signal.SIGKILL)
+                report = await broken
+            assert report.rejection is not None
+            configure(tmp_path, *WHOLE, history="replace")
+            async with gateway_process(configuration, "--port", str(port)) as gateway:
+                if ends_first:
+                    await gateway.client.until_status("run-1", "completed")
+                report = await client.run(run_id="run-1")
+            assert report.rejection is None
+            texts = [message["content"] for message in report.messages if message["role"] == "assistant"]
+            assert texts == ["I pay.", "paid paid"]
+            assert [message["role"] for message in report.messages].count("tool") == 1
+    assert len(trace(tmp_path)) == 1
