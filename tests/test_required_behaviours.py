@@ -73,6 +73,7 @@ REQUIRED = [
     "clients-that-do-not-read",
     "cancel",
     "restart",
+    "going-on",
     "shutdown",
     "one-process",
     "full-store",

@@ -346,3 +346,18 @@ def test_checking_opens_loops_and_says_what_they_say() -> None:
     with pytest.raises(InvalidConfigurationError) as caught:
         check_settings(Flags(config=Path("f.yaml")), environ={}, parts=parts)
     assert caught.value.message == "f.yaml:2:5: agents[0]: there is nothing to plan with"
+
+
+def test_runs_go_on_only_where_the_agents_type_can() -> None:
+    def opened(*_: object) -> NoReturn:
+        raise ConfigurationError("this is not what is wrong")
+
+    parts = dataclasses.replace(known_parts(), agent_types={"conversational": AgentType("conversational", opened)})
+    Path("f.yaml").write_text(AGENT + "    on_takeover: continue\n")
+    with pytest.raises(InvalidConfigurationError) as caught:
+        check_settings(Flags(config=Path("f.yaml")), environ={}, parts=parts)
+    assert (
+        "agents[0].on_takeover: agents of type 'conversational' cannot go on with a run of another process: only 'end'"
+        " is possible"
+    ) in caught.value.message
+    check_settings(Flags(config=Path("f.yaml")), environ={})
