@@ -114,6 +114,18 @@ async def fork(
         descriptors += [] if stdin is None else [stdin]
         socket.send_fds(_server().requests, [json.dumps(request).encode()], descriptors)
     os.close(output)
+    starting = asyncio.ensure_future(_started(report, from_gateway))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:  # it starts all the same
+        process = await starting
+        process.kill()
+        await process.wait()
+        raise
+
+
+async def _started(report: socket.socket, from_gateway: int) -> ForkedProcess:
+    """The process that is being forked."""
     loop = asyncio.get_running_loop()
     report.setblocking(False)
     process_id = int(await loop.sock_recv(report, 100))
