@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -187,6 +188,34 @@ async def test_a_server_that_is_killed_in_mid_answer_is_waited_for_and_what_it_l
         await shown.say("Quickly, please")
         await expect(shown.answers.last).to_have_text("You said: Quickly, please")
         await expect(shown.banner).to_have_count(0)
+
+
+async def test_a_page_whose_server_goes_on_with_the_answer_shows_one_answer(browser: Browser, tmp_path: Path) -> None:
+    def configure(*script: Mapping[str, Any]) -> Path:
+        agents = [agent("talker", scripted(script), on_takeover="continue")]
+        return write_configuration(tmp_path, agents, server={"port": port})
+
+    assert built_page().is_built
+    async with contextlib.AsyncExitStack() as stack:
+        port = stack.enter_context(held_port())
+        configuration = configure({"reasoning": "Hm"}, {"text": WORDS}, {"hang": True})
+        first = await stack.enter_async_context(gateway_process(configuration))
+        shown = await stack.enter_async_context(
+            screen(browser, f"{first.client.base_url}/", size=PHONE, expected=[FAILED_TO_LOAD])
+        )
+        await shown.expect_idle()
+        await shown.say("Talk")
+        await expect(shown.answers).to_contain_text("word9 ")
+        await first.signal(signal.SIGKILL)
+        await expect(shown.page.get_by_role("status").filter(has_text=LOST)).to_be_visible()
+        configure({"text": "I begin anew."})
+        await stack.enter_async_context(gateway_process(configuration))
+        await expect(shown.answers).to_have_text(["I begin anew."])
+        await expect(shown.questions).to_have_text(["Talk"])
+        await expect(shown.banner).to_have_count(0)
+        await shown.expect_idle()
+        await shown.page.reload()
+        await expect(shown.answers).to_have_text(["I begin anew."])
 
 
 async def test_a_server_that_is_away_when_the_page_is_opened_is_asked_again(browser: Browser, tmp_path: Path) -> None:
