@@ -112,6 +112,7 @@ class Asked:
     text: str
     sent: Sent
     frames: list[bytes] = field(default_factory=list)
+    is_sent: bool = False
     is_answered: bool = False
 
 
@@ -161,10 +162,11 @@ async def read_answer(
 ) -> None:
     """Send a question. What was seen before of its answer must be the beginning, or all if the answer had ended."""
     sent, count = asked.sent, 0
-    if follows and asked.frames and sent.events:
+    if follows and sent.events and await _has_begun(gateway, asked):
         request = gateway.http.stream("GET", sent.events)
     else:
         request = gateway.http.stream("POST", sent.path, json=dict(sent.body), headers=dict(sent.headers))
+    asked.is_sent = True
     async with request as response, aclosing(_frames(response)) as frames:
         async for frame in frames:
             _hear(asked, count, frame)
@@ -172,6 +174,11 @@ async def read_answer(
             on_frame()
     assert count == len(asked.frames), f"{asked.text}: something that was seen is lost"
     asked.is_answered = True
+
+
+async def _has_begun(gateway: GatewayClient, asked: Asked) -> bool:
+    """Whether the run has. Sent again, its request would be answered with a snapshot of what was said so far."""
+    return asked.is_sent and (await gateway.http.get(f"/runs/{asked.sent.run_id}")).status_code == 200
 
 
 async def _frames(response: httpx.Response) -> AsyncGenerator[bytes]:
