@@ -427,10 +427,11 @@ class RunDriver:
         self._leave(live)
 
     async def give_up_all(self) -> None:
-        """Leave all runs without an end: this gateway was taken for dead, and others have them now."""
+        """Leave all runs without an end, and wait for none: this gateway was taken for dead, and holds no thread."""
         for live in list(self.runs.values()):
             live.lose(ConflictError("another gateway has the run"))
             self._give_up(live)
+        self.beginnings.give_up()
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
         """Show the run's end, unless one was shown, and store it later: the store cannot be used now."""
