@@ -91,6 +91,9 @@ PROTOCOLS: Final[Mapping[str, Callable[[str, str], Sent]]] = {
 }
 """How a question is asked on a thread."""
 
+_HEADS: Final = (b"event: response.created\n", b"event: response.in_progress\n", b'"role":"assistant","content":""')
+"""In the frames of OpenAI's protocols that may come before there is anything of an answer."""
+
 
 @dataclass(slots=True)
 class Load:
@@ -172,6 +175,8 @@ async def read_answer(
             _hear(asked, count, frame)
             count += 1
             on_frame()
+        if response.status_code != 200 and all(map(_is_head, asked.frames)):
+            asked.frames.clear()  # nothing of an answer was seen, and now it is an error
     assert count == len(asked.frames), f"{asked.text}: something that was seen is lost"
     asked.is_answered = True
 
@@ -194,6 +199,10 @@ async def _frames(response: httpx.Response) -> AsyncGenerator[bytes]:
         for frame in frames:
             if frame.startswith((b"data: ", b"id: ", b"event: ")):
                 yield frame
+
+
+def _is_head(frame: bytes) -> bool:
+    return any(each in frame for each in _HEADS)
 
 
 def _hear(asked: Asked, place: int, frame: bytes) -> None:

@@ -174,7 +174,9 @@ class PushDelivery:
         self._open.setdefault(place, set()).add(key)
         try:
             if place not in self._listening:
-                stop = await self._environment.on_run_begun(Caller(key.owner), thread_id, self._note_run)
+                stop = await self._environment.on_run_begun(
+                    Caller(key.owner), thread_id, self._note_run, lambda: self._lose(place)
+                )
                 self._listening.pop(place, _nothing)()  # another one may have come meanwhile
                 self._listening[place] = stop
         except BaseException:
@@ -195,6 +197,13 @@ class PushDelivery:
         keys.discard(key)
         if not keys and self._open.pop(place, None) is not None:
             self._listening.pop(place, _nothing)()
+
+    def _lose(self, place: tuple[str, str]) -> None:
+        """Post nothing more of a thread: this gateway was taken for dead, and the first one posts what is left."""
+        self._listening.pop(place, _nothing)()
+        for key in self._open.pop(place, ()):
+            if (follower := self._followers.get(key)) is not None:
+                follower.cancel()
 
     def _note_run(self, record: RunRecord) -> None:
         for key in self._open.get((record.owner, record.thread_id), ()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Final
 
 from gateway.a2a.dialects import ACTIVITY
 from gateway.a2a.errors import unsupported
@@ -25,6 +26,8 @@ from gateway.protocol.renderer import rendered_body
 from gateway.protocol.requests import end_with_client
 from gateway.sse import CutOffError, EventStreamResponse, FrameSource, RunFrames
 from gateway.store import HeldElsewhereError, RunRecord
+
+_LOST: Final = "another gateway has the task now"
 
 
 class Sender:
@@ -134,6 +137,8 @@ class TaskFrames:
     async def next(self, timeout_seconds: float) -> bytes | None:
         try:
             while (coming := self._next) is not None:
+                if coming.lost.is_set():
+                    raise CutOffError(_LOST)
                 coming.begins.clear()  # before the look: one that begins after it is waited for
                 if (record := await self._tasks.next_run(self._caller, self._task)) is not None:
                     return await self._go_on(record, timeout_seconds)
@@ -142,7 +147,7 @@ class TaskFrames:
         except GatewayError as error:  # the task was deleted, or the store cannot be read
             raise CutOffError(error.message) from error
         except HeldElsewhereError as error:  # this gateway was taken for dead
-            raise CutOffError("another gateway has the task now") from error
+            raise CutOffError(_LOST) from error
         return b"" if self._frames is None else await self._frames.next(timeout_seconds)
 
     async def _wait(self, begins: asyncio.Event, seconds: float) -> bool:

@@ -75,9 +75,12 @@ class StoredTask:
 
 @dataclass(frozen=True, slots=True)
 class NextRun:
-    """A wait for the next run of a context: `begins` is set once one begins. Call `stop` at the end."""
+    """A wait for the next run of a context: `begins` is set once one begins, or once this gateway has lost the context:
+    then `lost` is, too. Call `stop` at the end.
+    """
 
     begins: asyncio.Event
+    lost: asyncio.Event
     stop: Callable[[], None]
 
 
@@ -286,9 +289,14 @@ class StoredTasks:
         Raises:
             HeldElsewhereError: another gateway holds the thread.
         """
-        begins = asyncio.Event()
-        stop = await self._environment.on_run_begun(caller, context_id, lambda _: begins.set())
-        return NextRun(begins, stop)
+        begins, lost = asyncio.Event(), asyncio.Event()
+
+        def lose() -> None:
+            lost.set()
+            begins.set()
+
+        stop = await self._environment.on_run_begun(caller, context_id, lambda _: begins.set(), lose)
+        return NextRun(begins, lost, stop)
 
 
 def _outputs(given: Sequence[Message]) -> list[JsonValue]:

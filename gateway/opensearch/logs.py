@@ -72,6 +72,11 @@ class OpenLog:
     def run_id(self) -> str:
         return self.stored.run.run_id
 
+    @property
+    def is_taken_over(self) -> bool:
+        """Whether another gateway has the run: this one does not store its end either."""
+        return isinstance(self.error, ConflictError)
+
 
 def chunk_key(log: str, number: int) -> Key:
     return Key(EVENTS, f"{log}.{number}")

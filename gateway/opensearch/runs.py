@@ -8,7 +8,8 @@ thread's record too, and that one counts until the run's own document is up to d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +35,8 @@ RunKey = tuple[str, str]
 
 
 class Runs:
-    """The runs of a store. `logs` has those under way."""
+    """The runs of a store. `open` has the logs of those under way, `under_end` of those whose end is being
+    stored."""
 
     def __init__(self, sources: Sources, threads: Threads, writes: ThreadWrites, logs: Logs, order: Order) -> None:
         self._sources = sources
@@ -44,6 +46,7 @@ class Runs:
         threads.erase = logs.erase
         self._order = order
         self.open: dict[RunKey, OpenLog] = {}
+        self.under_end: set[OpenLog] = set()
 
     # --- reads
 
@@ -352,6 +355,26 @@ class Runs:
 
     # --- end
 
+    def log_to_end(self, run: RunRecord) -> OpenLog | None:
+        """The log of a run that is about to end, if it was begun here: nobody appends to it any more."""
+        log = self.open.pop((run.owner, run.run_id), None)
+        if log is not None:
+            self.under_end.add(log)
+        return log
+
+    @contextmanager
+    def ending(self, run: RunRecord, log: OpenLog | None) -> Generator[None]:
+        """If the end cannot be stored in this block, the run goes on, and can be ended again."""
+        try:
+            yield
+        except StoreError:
+            if log is not None and not log.is_taken_over:
+                self.open.setdefault((run.owner, run.run_id), log)
+            raise
+        finally:
+            if log is not None:
+                self.under_end.discard(log)
+
     async def end(
         self,
         run: RunRecord,
@@ -370,6 +393,8 @@ class Runs:
             log = await self.reopened(run.owner, run.run_id)
         else:
             await self._logs.at_rest(log)
+            if log.error is not None and log.is_taken_over:
+                raise log.error
             await self._threads.sure.known([run_key(run.owner, run.run_id)], LONG_SECONDS)
         if records.count and first != log.next:
             raise StoreError(f"the log of run {run.run_id!r} ends with event {log.next - 1}, not before event {first}")

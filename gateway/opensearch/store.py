@@ -157,7 +157,7 @@ class OpenSearchStore:
         """Give up everything, and come back as another gateway: this one was taken for dead."""
         self._bulks.refuse(StoreError("this gateway was taken for dead"))
         taken = ConflictError("the run was taken over by another gateway")
-        logs = [*self._runs.open.values()]
+        logs = [*self._runs.open.values(), *self._runs.under_end]
         self._runs.open.clear()
         for log in logs:
             self._logs.lose(log, taken)
@@ -416,17 +416,13 @@ class OpenSearchStore:
         holds: bool = False,
     ) -> Kept[Any]:
         kept: Kept[None] = Kept(loop=asyncio.get_running_loop())
-        log = self._runs.open.pop((run.owner, run.run_id), None)
+        log = self._runs.log_to_end(run)
 
         async def work() -> None:
-            try:
+            with self._runs.ending(run, log):
                 await self._runs.end(
                     run, thread, log, keep=keep, first=first, records=records, erase=erase, holds=holds
                 )
-            except StoreError:
-                if log is not None:  # the run goes on, and can be ended again
-                    self._runs.open.setdefault((run.owner, run.run_id), log)
-                raise
 
         task = self._threads.in_line((thread.owner, thread.thread_id), work)
         task.add_done_callback(lambda done: _pass_on(done, kept))

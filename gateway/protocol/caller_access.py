@@ -132,17 +132,22 @@ class CallerAccess:
         await self._runner.clock.sleep(seconds)
 
     async def on_run_begun(
-        self, caller: Caller, thread_id: str, listener: Callable[[RunRecord], None]
+        self,
+        caller: Caller,
+        thread_id: str,
+        listener: Callable[[RunRecord], None],
+        on_lost: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
         """Call `listener` with the record of each run that begins on a thread of the caller's; it must return at once.
-        The function that this gives ends it. Until then this gateway holds the thread: its next run begins here.
+        The function that this gives ends it. Until then this gateway holds the thread: its next run begins here. If it
+        loses the thread, because others took it for dead, `on_lost` is called, and nobody hears of runs any more.
 
         Raises:
             HeldElsewhereError: another gateway holds it.
             ConflictError: a gateway that is gone left a run on it.
             StoreError: not now.
         """
-        return await self._runner.driver.beginnings.listen(caller.owner, thread_id, listener)
+        return await self._runner.driver.beginnings.listen(caller.owner, thread_id, listener, on_lost)
 
     # --- documents
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from gateway.errors import StoreError
@@ -20,6 +21,16 @@ Listener: TypeAlias = Callable[[RunRecord], None]
 """It is called with the run's record, and must return at once."""
 
 
+def _nothing() -> None:
+    """There is nothing to do about the end of the listening."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Listening:
+    listener: Listener
+    on_lost: Callable[[], None]
+
+
 class Beginnings:
     """The listeners of all threads, by owner and thread. A run on any other thread calls none. `has_runs` says whether
     runs work on a thread or wait for it here.
@@ -28,11 +39,15 @@ class Beginnings:
     def __init__(self, store: Store, has_runs: Callable[[str, str], object]) -> None:
         self._store = store
         self._has_runs = has_runs
-        self._listeners: dict[tuple[str, str], list[Listener]] = {}
+        self._listeners: dict[tuple[str, str], list[_Listening]] = {}
         self._releasing: set[asyncio.Task[None]] = set()
 
-    async def listen(self, owner: str, thread_id: str, listener: Listener) -> Callable[[], None]:
+    async def listen(
+        self, owner: str, thread_id: str, listener: Listener, on_lost: Callable[[], None] = _nothing
+    ) -> Callable[[], None]:
         """Call `listener` for each run that begins on the thread. The returned function removes the listener.
+
+        `on_lost` is called if this gateway loses the thread, because it was taken for dead: the listening is over then.
 
         Raises:
             HeldElsewhereError: another gateway holds the thread.
@@ -40,11 +55,14 @@ class Beginnings:
             StoreError: the store cannot be used now.
         """
         place, is_shared = (owner, thread_id), self._store.gateways.is_shared
-        self._listeners.setdefault(place, []).append(listener)
+        own = _Listening(listener, on_lost)
+        self._listeners.setdefault(place, []).append(own)
 
         def stop() -> None:
-            listeners = self._listeners[place]
-            listeners.remove(listener)
+            listeners = self._listeners.get(place, [])
+            if own not in listeners:  # the thread was lost
+                return
+            listeners.remove(own)
             if not listeners:
                 del self._listeners[place]
                 if is_shared:
@@ -78,5 +96,11 @@ class Beginnings:
 
     def tell(self, record: RunRecord) -> None:
         """Call the listeners of the run's thread."""
-        for listener in tuple(self._listeners.get((record.owner, record.thread_id), ())):
-            listener(record)
+        for each in tuple(self._listeners.get((record.owner, record.thread_id), ())):
+            each.listener(record)
+
+    def give_up(self) -> None:
+        """This gateway holds no thread any more: whoever listens is told so, and listens no more."""
+        lost, self._listeners = self._listeners, {}
+        for each in [each for listeners in lost.values() for each in listeners]:
+            each.on_lost()

@@ -223,6 +223,8 @@ class RunDriver:
             await self.store.begin_run(
                 record, taken.thread, keep=taken.keep, rewrite=taken.rewrite, records=records, fork=fork, patient=waited
             )
+        if live.failure is not None:  # it was given up meanwhile
+            raise live.failure
         live.enter(Phase.RUNNING)
         self.metrics.runs_active.inc()
         live.publish_numbered()
@@ -291,13 +293,12 @@ class RunDriver:
             self.metrics.runs_waiting.dec()
         try:
             context = await shielded(self._begin(live, given, waited=True))
-        except HeldElsewhereError as error:  # too late to go there
-            live.enter(Phase.ENDING)
-            self._end_unkept(live, self._failed(live, busy_elsewhere(error)))
-            return
         except Exception as error:
-            live.enter(Phase.ENDING)
-            self._end_unkept(live, self._failed(live, error))
+            if not live.finishing:  # else it was given up meanwhile
+                live.enter(Phase.ENDING)
+                if isinstance(error, HeldElsewhereError):  # too late to go there
+                    error = busy_elsewhere(error)
+                self._end_unkept(live, self._failed(live, error))
             return
         await self._drive(live, context)
 
@@ -378,9 +379,6 @@ class RunDriver:
         if live.finishing:
             return
         live.enter(Phase.ENDING)
-        if isinstance(live.failure, ConflictError):
-            self._give_up(live)
-            return
         if live.failure is not None:
             self._end_unkept(live, RunFailed(live.failure.code, live.failure.message))
             return
@@ -432,15 +430,17 @@ class RunDriver:
         self._leave(live)
 
     async def give_up_all(self) -> None:
-        """Leave all runs without an end: this gateway was taken for dead, and others have them now."""
+        """Leave all runs without an end, and wait for none: this gateway was taken for dead, and holds no thread."""
         for live in list(self.runs.values()):
-            live.left = True
-            if live.task is not None:
-                live.task.cancel()
+            live.lose(ConflictError("another gateway has the run"))
             self._give_up(live)
+        self.beginnings.give_up()
 
     def _end_unkept(self, live: LiveRun, terminal: RunFailed) -> None:
         """Show the run's end, unless one was shown, and store it later: the store cannot be used now."""
+        if isinstance(live.failure, ConflictError):
+            self._give_up(live)
+            return
         self.metrics.store_failed(terminal.code)
         logger.error(
             "a run ended before its end could be stored", extra={"run_id": live.record.run_id, "code": terminal.code}

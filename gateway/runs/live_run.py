@@ -17,7 +17,7 @@ from gateway.agent import Approvers
 from gateway.agents.open_agent import OpenAgent
 from gateway.clock import Clock
 from gateway.commit_window import CommitWindow
-from gateway.errors import GatewayError, StoreError
+from gateway.errors import ConflictError, GatewayError, StoreError
 from gateway.event_order import Sealer
 from gateway.events import (
     Deltas,
@@ -243,6 +243,13 @@ class LiveRun:
         self.left = True
         self.task.cancel()
         return True
+
+    def lose(self, error: ConflictError) -> None:
+        """Stop its work without an end, and store no more of it: another gateway has the run."""
+        self.left = True
+        self.failure = error
+        if self.task is not None:
+            self.task.cancel()
 
     def stop_keeping(self) -> None:
         """Stop trying to store its end: its thread is deleted."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from gateway.a2a.dialects import Dialect
@@ -271,6 +272,54 @@ async def test_a_gateway_posts_what_a_killed_one_left_as_soon_as_it_knows(tmp_pa
         assert kinds([each.json for each in receiver.requests]) == ["WORKING", "artifact", "task FAILED"]
         assert (await A2AClient(two.client).task(task["id"]))["status"]["state"] == "TASK_STATE_FAILED"
         await within(members._keep_beating())
+
+
+async def test_a_stream_that_waits_breaks_off_at_once_where_its_gateway_was_taken_for_dead(tmp_path: Path) -> None:
+    async with two_gateways(tmp_path, [REFUNDER], server={"heartbeat_seconds": 3600}) as (paused, two):
+        first, second = A2AClient(paused.client), A2AClient(two.client)
+        task = (await first.call("SendMessage", said("refund")))["task"]
+        members: Any = paused.application.store.gateways
+        own = members.own_id
+        async with first.stream("SubscribeToTask", {"id": task["id"]}) as stream:
+            await within(stream.read())
+            members.stop_beating()
+            await until(lambda: two.application.store.gateways.address_of(own) is None)
+            await within(members._keep_beating())
+            with pytest.raises(httpx.RemoteProtocolError):
+                await stream.rest()
+        async with second.stream("SubscribeToTask", {"id": task["id"]}) as stream:
+            await within(stream.read())
+            approved = (await first.call("SendMessage", said("approve", taskId=task["id"])))["task"]
+            assert approved["status"]["state"] == "TASK_STATE_COMPLETED"
+            *_, last = results(await stream.rest())
+        assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_a_gateway_that_came_back_holds_again_what_it_is_to_post(tmp_path: Path) -> None:
+    async with two_posters(tmp_path, lambda: [asking_agent("a")]) as (one, two, receiver):
+        await one.begin()
+        await one.put(first_run=TASK)
+        await receiver.received(2)
+        await one.until_quiet()
+        before, told = one.member.id, asyncio.Event()
+
+        async def end_left() -> None:
+            told.set()
+
+        two.member.store.gateways.events.on_left = end_left
+        one.member.die()
+        await within(told.wait())
+        await one.member.come_back()
+        assert await holder(two.member) is None
+        await within(one.push.sweep())
+        await one.until_quiet()
+        assert await holder(two.member) == one.member.id != before
+        await one.begin(run_id=f"{TASK}_2", text="thanks")
+        await receiver.received(5)
+        await one.until_quiet()
+        assert kinds([each.json for each in receiver.requests]) == [
+            "WORKING", "INPUT_REQUIRED", "WORKING", "artifact", "COMPLETED",
+        ]  # fmt: skip
 
 
 async def test_a_list_waits_for_no_gateway_that_is_gone(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from gateway.errors import ConflictError, GatewayError
 from gateway.messages import Message, TextBlock
+from gateway.records import NO_EVENTS
 from gateway.store import HeldElsewhereError, RunStatus, Store, Thread, ThreadChange
 from tests.opensearch.index_sets import INDEX_SETS
 from tests.stored_samples import (
@@ -62,6 +63,19 @@ async def end(store: Store, run_id: str = "r1", thread_id: str = "t1", *, holds:
             holds=holds,
         )
     )
+
+
+async def pause(store: Store, other: Store) -> None:
+    """Let the one be silent until the other takes it for dead."""
+    told = asyncio.Event()
+
+    async def on_left() -> None:
+        told.set()
+
+    other.gateways.events.on_left = on_left
+    store._members.stop_beating()  # type: ignore[attr-defined]
+    async with asyncio.timeout(4 * LEASE_SECONDS):
+        await told.wait()
 
 
 async def holder_at_begin(store: Store, thread_id: str = "t1") -> str | None:
@@ -180,16 +194,8 @@ async def test_what_a_killed_gateway_left_is_ended_by_another_one(tmp_path: Path
     async with stores(tmp_path, lease_seconds=2.0) as (killed, two):
         await begin(killed)
         await within(killed.append_events(OWNER, "r1", 1, records(1, 3)))
-        told = asyncio.Event()
-
-        async def take_over() -> None:
-            told.set()
-
-        two.gateways.events.on_left = take_over
         assert await within(two.unfinished_runs()) == []
-        killed._members.stop_beating()  # type: ignore[attr-defined]
-        async with asyncio.timeout(4 * LEASE_SECONDS):
-            await told.wait()
+        await pause(killed, two)
         assert await within(two.unfinished_runs()) == [run()]
         with pytest.raises(ConflictError) as busy:
             await within(two.begin_run(run("r2", "t1"), thread(), keep=1))
@@ -211,19 +217,13 @@ async def test_a_paused_gateway_that_was_taken_over_stores_nothing_and_comes_bac
     async with stores(tmp_path) as (paused, two):
         await begin(paused)
         await within(paused.append_events(OWNER, "r1", 1, records(1, 3)))
-        lost, told, before = asyncio.Event(), asyncio.Event(), paused.gateways.own_id
+        lost, before = asyncio.Event(), paused.gateways.own_id
 
         async def on_lost() -> None:
             lost.set()
 
-        async def on_left() -> None:
-            told.set()
-
         paused.gateways.events.on_lost = on_lost
-        two.gateways.events.on_left = on_left
-        paused._members.stop_beating()  # type: ignore[attr-defined]
-        async with asyncio.timeout(4 * LEASE_SECONDS):
-            await told.wait()
+        await pause(paused, two)
         late = paused.append_events(OWNER, "r1", 4, records(4, 6))
         await within(two.hold_thread(OWNER, "t1", holds=True, takes_over=True))
         await within(two.end_run(ended(), thread(count=2), keep=1, first=4, records=records(4, 4)))
@@ -237,6 +237,25 @@ async def test_a_paused_gateway_that_was_taken_over_stores_nothing_and_comes_bac
         assert await logged(two) == await logged(paused) == numbered(4)
         await within(paused.begin_run(run("r2", "t1"), thread(count=2), keep=2))
         assert await holder_at_begin(two) == paused.gateways.own_id
+
+
+async def test_an_end_that_a_paused_gateway_was_storing_replaces_no_other(tmp_path: Path) -> None:
+    async with stores(tmp_path) as (paused, two):
+        await begin(paused)
+        await within(paused.append_events(OWNER, "r1", 1, records(1, 3)))
+        await pause(paused, two)
+        end_of_paused = ended(at=300.0)
+        late = paused.end_run(end_of_paused, thread(count=2), keep=1, first=4, records=records(4, 4))
+        await within(two.hold_thread(OWNER, "t1", holds=True, takes_over=True))
+        await within(two.end_run(ended(), thread(count=2), keep=1, first=4, records=records(4, 4)))
+        await within(paused._members._keep_beating())  # type: ignore[attr-defined]
+        with pytest.raises(GatewayError):
+            await within(late)
+        again = paused.end_run(end_of_paused, thread(count=2), keep=1, first=5, records=NO_EVENTS)
+        with pytest.raises(ConflictError):
+            await within(again)
+        assert await within(two.load_run(OWNER, "r1")) == ended()
+        assert await logged(two) == await logged(paused) == numbered(4)
 
 
 async def begun(store: Store, name: str, count: int) -> Store | None:

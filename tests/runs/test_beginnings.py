@@ -45,3 +45,19 @@ async def test_a_listener_may_stop_while_it_hears_of_a_run() -> None:
     beginnings.tell(record("r1"))
     beginnings.tell(record("r2"))
     assert heard == ["r1"]
+
+
+async def test_who_listens_is_told_once_that_the_thread_is_lost_and_listens_no_more() -> None:
+    beginnings, heard = _beginnings(), list[str]()
+    stop = await beginnings.listen(
+        "ann", "t1", lambda run: heard.append(run.run_id), lambda: heard.append("lost the first")
+    )
+    await beginnings.listen("ann", "t2", lambda run: heard.append(run.run_id))
+    beginnings.give_up()
+    again = await beginnings.listen("ann", "t1", lambda run: heard.append(f"{run.run_id} again"))
+    stop()
+    beginnings.tell(record("r1"))
+    beginnings.tell(record("r2", thread_id="t2"))
+    assert heard == ["lost the first", "r1 again"]
+    again()
+    assert not beginnings.are_awaited("ann", "t1")
