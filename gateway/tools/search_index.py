@@ -27,7 +27,7 @@ from gateway.agent import ToolSettings
 from gateway.errors import ToolError
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.query_dsl.search_size import MAX_SEARCH_BYTES
-from gateway.search_engine import SearchEngine
+from gateway.search_engine import Asker, SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
 from gateway.tool_definitions.parameters import ToolParameters, parameter_error, read_parameters, tool_label
 from gateway.tool_output import bounded, json_text, text_blocks
@@ -98,7 +98,7 @@ class SearchIndexTool:
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
         index, body = self._search(arguments)
-        response = await self.engine.search(index, body, context.owner)
+        response = await self.engine.search(index, body, Asker(context.owner))
         text = json_text(response) if self.parameters.return_raw_response else "".join(_lines(response))
         return bounded(text_blocks(text), self.parameters.max_output_characters)
 
