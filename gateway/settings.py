@@ -358,7 +358,7 @@ def _variable(path: tuple[str, ...]) -> str:
 
 
 _WORD_LISTS = frozenset(
-    {"cors_origins", "allowed_hosts", "allowed_private_hosts", "trusted_proxies", "master_keys"} | {"indices"}
+    {"cors_origins", "allowed_hosts", "allowed_private_hosts", "trusted_proxies", "master_keys", "indices"}
 )
 _KEY_LISTS = frozenset({"api_keys", "publishable_keys"})
 _FILE_ONLY = frozenset({("agents",), *(("server", name) for name in _KEY_LISTS)})

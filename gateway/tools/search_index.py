@@ -29,6 +29,7 @@ from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.query_dsl.search_size import MAX_SEARCH_BYTES
 from gateway.search_engine import Asker, SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_definitions.hits import hit_lines
 from gateway.tool_definitions.parameters import ToolParameters, parameter_error, read_parameters, tool_label
 from gateway.tool_output import bounded, json_text, text_blocks
 from gateway.turns.tool_calls import schema_problem
@@ -124,12 +125,7 @@ class SearchIndexTool:
 
 
 def _lines(response: JsonObject) -> Iterator[str]:
-    found = response.get("hits")
-    hits = found.get("hits") if isinstance(found, dict) else None
-    for hit in hits if isinstance(hits, list) else ():
-        if isinstance(hit, dict):
-            kept = {key: hit[key] for key in ("_index", "_source", "_id", "_score") if key in hit}
-            yield json_text(kept) + "\n"
+    yield from hit_lines(response)
     if "aggregations" in response:  # ml-commons' tool leaves these out, so the model asks for them in vain
         yield json_text({"aggregations": response["aggregations"]}) + "\n"
 
