@@ -69,7 +69,7 @@ def single_name(expression: str) -> str:
         ToolError: it is a pattern, or several names.
     """
     names = names_in(expression)
-    if len(names) != 1 or "*" in expression or expression.startswith("-"):
+    if len(names) != 1 or "*" in names[0] or names[0].startswith("-"):
         raise ToolError(f"{expression!r} does not name one index")
     return names[0]
 

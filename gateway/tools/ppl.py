@@ -1,7 +1,7 @@
-"""PPLTool: reads an index by a query in PPL, which the calling model writes itself. Results are those of ml-commons' tool.
+"""PPLTool: reads an index by a query in PPL, which the calling model writes. Results are those of ml-commons' tool.
 
-Source: https://docs.opensearch.org/latest/ml-commons-plugin/agents-tools/tools/ppl-tool/ (3.x). There another model makes
-the query of a question; here the agent's own does, so that no question is answered by a query that it has not seen.
+Source: https://docs.opensearch.org/latest/ml-commons-plugin/agents-tools/tools/ppl-tool/ (3.x). There another model
+makes a query of a question; here the agent's own does, which sees the query's errors and can correct it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from gateway.tool_output import bounded, json_text, text_blocks
 
 _PLUGIN = "opensearch-sql"
 _DESCRIPTION = (
-    "Read an index by a query in PPL, OpenSearch's Piped Processing Language. The argument 'ppl' is the query. It begins "
-    "with its source, and goes on with commands such as where, fields, stats, sort and head: source = {source} | where "
-    "price > 5 | stats avg(price) by author | head 10. {more}"
+    "Read an index by a query in PPL, OpenSearch's Piped Processing Language. The argument 'ppl' is the query. It "
+    "begins with its source, and goes on with commands such as where, fields, stats, sort and head: source = {source} "
+    "| where price > 5 | stats avg(price) by author | head 10. {more}"
 )
 _ANY_SOURCE = "ListIndexTool tells which indices there are, IndexMappingTool which fields they have."
 _ONE_SOURCE = "There is no other source."
