@@ -124,7 +124,8 @@ class TestSearchedNames:
         actions: Any = [{"add": {"index": tenants.books, "alias": name}} for name in names]
         tenants.ask("POST", "/_aliases", {"actions": actions})
         assert len(hits(await engine.search(f"{tenants.alice}-xxx*", EVERYTHING))) == 2
-        tenants.ask("POST", "/_aliases", {"actions": [{"remove": {"index": tenants.books, "aliases": names}}]})
+        removed: Any = [{"remove": {"index": tenants.books, "aliases": names}}]
+        tenants.ask("POST", "/_aliases", {"actions": removed})
 
 
 # --- the roads by which a body reads from another index
