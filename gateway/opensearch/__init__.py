@@ -26,6 +26,8 @@ search_body.py what other indices the body of a search names, and whether it has
 ppl.py         queries in PPL
 search_failures.py  what a cluster's refusal of a search means for a model
 turns.py       work on each thing in the order of the calls
+reach.py       whether a cluster can be reached, and knows its user
+search_doctor.py  looks at whether a cluster can be searched
 doctor.py      looks at a cluster without changing it, for `agui-gateway doctor`
 cluster_findings.py  what a cluster's answers about itself mean for a store
 documents.py   the DocumentStore: seals, stores and searches documents

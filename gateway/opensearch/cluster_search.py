@@ -53,7 +53,8 @@ class ClusterSearchEngine:
         """`store_prefix`: that of the gateway's own store, if that is in a cluster."""
         prefixes = dict.fromkeys((DEFAULT_PREFIX, store_prefix or DEFAULT_PREFIX))
         self._allowed = AllowedIndices(settings.indices, tuple(f"{prefix}-" for prefix in prefixes))
-        self._settings = settings
+        self.settings = settings
+        self.address = address
         self._cluster = Cluster(
             address, largest_answer=settings.max_response_bytes, longest_try_seconds=settings.timeout_seconds
         )
@@ -64,7 +65,7 @@ class ClusterSearchEngine:
     async def list_indices(self, names: tuple[str, ...] = (), asker: Asker = SOMEBODY) -> list[JsonObject]:
         """A row for each index that may be searched. Raises ToolError: there is none of that name."""
         asked = self._asked(asker)
-        wanted = await self._resolved(asked, names_in(",".join(names))) if names else self._settings.indices
+        wanted = await self._resolved(asked, names_in(",".join(names))) if names else self.settings.indices
         path = f"/_cat/indices/{_path(wanted)}?format=json&ignore_unavailable=true&{_OPEN}"
         rows = _objects((await self._request(asked, "GET", path)).items)
         allowed = [row for row in rows if self._allowed.has(str(row.get("index")))]
@@ -85,11 +86,11 @@ class ClusterSearchEngine:
         """The answer to a search. Raises ToolError: see the contract; or the body names an index, or has a script,
         that is not allowed.
         """
-        others = names_in_body(body, allows_scripts=self._settings.scripts)
+        others = names_in_body(body, allows_scripts=self.settings.scripts)
         asked = self._asked(asker)
         expressions = (names_in(index), *((name,) for name in others))
         found = [await self._resolved(asked, names) for names in expressions]
-        seconds = f"{self._settings.timeout_seconds * 1000:.0f}ms"
+        seconds = f"{self.settings.timeout_seconds * 1000:.0f}ms"
         head: JsonObject = {"index": list(found[0]), "allow_partial_search_results": False}
         lines = (head, {**body, "timeout": seconds})
         answer = await self._request(
@@ -145,8 +146,8 @@ class ClusterSearchEngine:
     # --- requests
 
     def _asked(self, asker: Asker) -> _Asked:
-        until = self._cluster.deadline(self._settings.timeout_seconds)
-        if self._settings.identity == "service":
+        until = self._cluster.deadline(self.settings.timeout_seconds)
+        if self.settings.identity == "service":
             return _Asked({}, until)
         if asker.key is None:
             raise ToolError(
@@ -158,11 +159,11 @@ class ClusterSearchEngine:
         self, asked: _Asked, method: str, path: str, body: JsonValue | bytes = None, *, raw: bool = False
     ) -> Answer:
         """The cluster's answer. Raises ToolError: there is none; or, unless it is `raw`, it is a refusal."""
-        seconds = self._settings.timeout_seconds
+        seconds = self.settings.timeout_seconds
         try:
             answer = await self._cluster.request_until(asked.until, method, path, body, _ANSWERED, asked.headers)
         except AnswerTooLargeError:
-            most = self._settings.max_response_bytes
+            most = self.settings.max_response_bytes
             raise ToolError(
                 f"the answer has more than {most} bytes; ask for less: fewer hits or fewer fields"
             ) from None

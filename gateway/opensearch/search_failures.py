@@ -22,7 +22,7 @@ PPL_PLUGIN: Final = "opensearch-sql"
 
 _UNKNOWN_QUERY = re.compile(r"unknown query \[(\w+)\]")
 _NO_HANDLER = re.compile(r"^no handler found for uri")
-_CLASS = re.compile(r"\b(?:[a-z_]\w*\.){2,}\w+(?:\$\w+)*|\b[A-Z]\w*(?:Exception|Error)\b(?:\[|:)?")
+_CLASS = re.compile(r"\b(?:[a-z_]\w*\.){2,}\w+(?:\$\w+)*:?|\b[A-Z]\w*(?:Exception|Error)\b[\[:]?")
 
 
 def plugin_missing(plugin: str) -> ToolError:
@@ -65,7 +65,8 @@ def _reasons(error: JsonValue) -> Iterator[str]:
             inner = cause.get("caused_by")
             for each in (cause, inner):
                 if isinstance(each, dict) and isinstance(reason := each.get("reason"), str):
-                    yield _shown(reason)
+                    details = each.get("details")  # as the plugin of PPL has them
+                    yield _shown(f"{reason}: {details}" if isinstance(details, str) else reason)
 
 
 def _shown(reason: str) -> str:

@@ -6,13 +6,20 @@ configuration. Below: `gateway.opensearch`, which needs the extra `opensearch`.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
+
 from gateway.errors import ConfigurationError
+from gateway.findings import Finding
 from gateway.opensearch.address import SCHEME, parse_address, parse_search_address
 from gateway.opensearch.extra import needing_client
-from gateway.search_engine import SearchEngine, SearchEngineType, SearchEnvironment, SearchSettings
+from gateway.search_engine import SearchEngineType, SearchEnvironment, SearchSettings
+
+if TYPE_CHECKING:
+    from gateway.opensearch.cluster_search import ClusterSearchEngine
 
 
-def open_opensearch(settings: SearchSettings, environment: SearchEnvironment) -> SearchEngine:
+def open_opensearch(settings: SearchSettings, environment: SearchEnvironment) -> ClusterSearchEngine:
     """The engine of an `opensearch:` URL.
 
     Raises:
@@ -31,4 +38,12 @@ def open_opensearch(settings: SearchSettings, environment: SearchEnvironment) ->
     return ClusterSearchEngine(address, settings, prefix)
 
 
-ENGINE = SearchEngineType(SCHEME, open_opensearch)
+def examine_opensearch(settings: SearchSettings, environment: SearchEnvironment) -> AsyncGenerator[Finding]:
+    """Look at the cluster that the URL names. Raises ConfigurationError as `open_opensearch`."""
+    engine = open_opensearch(settings, environment)
+    from gateway.opensearch.search_doctor import examine_search
+
+    return examine_search(engine)
+
+
+ENGINE = SearchEngineType(SCHEME, open_opensearch, examine=examine_opensearch)
