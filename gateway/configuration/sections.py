@@ -31,7 +31,7 @@ _KEY_LIMITS = KeyLimits()
 _VISITOR_LIMITS = VisitorLimits()
 _CLIENT_INSTRUCTIONS = ClientInstructions()
 _SEARCH = SearchSettings("")
-INDEX_PATTERN = r"^[^\s\\/?\"<>|,#:%+_.-][^\s\\/?\"<>|,#:%A-Z]*$"
+INDEX_PATTERN = r"^[^\s\\/?\"<>|,#:%+_.A-Z-][^\s\\/?\"<>|,#:%A-Z]*$"
 """What OpenSearch allows in the name of an index, and `*`."""
 
 
@@ -505,7 +505,7 @@ class MlCommonsSection(Section):
 class SearchSection(Section):
     """Which documents the search tools search. A text is its `url`."""
 
-    url: str = Field(min_length=1)
+    url: str
     """'embedded:sample', an index in a file ('embedded:/path.db'), or an OpenSearch cluster:
     'opensearch://user:password@host:9200?tls=true'. The fields below are for a cluster."""
     indices: tuple[Annotated[str, Field(pattern=INDEX_PATTERN)], ...] = Field(default=(), max_length=100)
@@ -552,7 +552,9 @@ class ConfigurationSection(Section):
     store: str = Field(default="sqlite:///gateway.db", min_length=1)
     """Where threads and runs are kept: the URL of a SQLite file, whose relative path is relative to this file, or of an
     OpenSearch cluster: 'opensearch://user:password@host:9200?prefix=NAME&tls=true'."""
-    search: _URL_OR_SECTION = SearchSection(url="embedded:sample")
+    search: _URL_OR_SECTION = Field(
+        default=SearchSection(url="embedded:sample"), json_schema_extra={"default": "embedded:sample"}
+    )
     """The documents that the search tools search: a URL, or a mapping with more. null: there is no search."""
     cluster: ClusterSection = ClusterSection()
     """How this gateway shares its store with others."""
