@@ -6,16 +6,22 @@ Above: the tools that search. Below: tool_output.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from gateway.messages import JsonObject
 from gateway.tool_output import json_text
 
+_SHOWN: Final = ("_index", "_source", "_id", "_score")
+_ASKED_FOR: Final = ("fields", "highlight", "inner_hits")  # ml-commons' tools leave these out
+
 
 def hit_lines(response: JsonObject) -> Iterator[str]:
-    """A line for each hit of a `_search`, the best first, with `_index`, `_source`, `_id` and `_score`."""
+    """A line for each hit of a `_search`, the best first: `_index`, `_source`, `_id`, `_score`, and what else the search
+    asked for.
+    """
     found = response.get("hits")
     hits = found.get("hits") if isinstance(found, dict) else None
     for hit in hits if isinstance(hits, list) else ():
         if isinstance(hit, dict):
-            kept = {key: hit[key] for key in ("_index", "_source", "_id", "_score") if key in hit}
+            kept = {key: hit[key] for key in (*_SHOWN, *_ASKED_FOR) if key in hit}
             yield json_text(kept) + "\n"

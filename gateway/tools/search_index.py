@@ -55,7 +55,9 @@ _SCHEMA: JsonObject = {
 }
 _PLACEHOLDER = re.compile(r"\$\{parameters\.([A-Za-z_][A-Za-z0-9_]*)\}")
 # A search body without any of these is taken for the query in it, which is how models often write it.
-_BODY_KEYS = frozenset({"query", "size", "from", "_source", "sort", "aggs", "aggregations", "track_total_hits"})
+_BODY_KEYS = frozenset(
+    {"query", "size", "from", "_source", "sort", "aggs", "aggregations", "track_total_hits", "suggest", "post_filter"}
+)
 
 
 _OBJECT_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "null"}]})
@@ -126,8 +128,9 @@ class SearchIndexTool:
 
 def _lines(response: JsonObject) -> Iterator[str]:
     yield from hit_lines(response)
-    if "aggregations" in response:  # ml-commons' tool leaves these out, so the model asks for them in vain
-        yield json_text({"aggregations": response["aggregations"]}) + "\n"
+    for name in ("aggregations", "suggest"):  # ml-commons' tool leaves these out, so the model asks for them in vain
+        if name in response:
+            yield json_text({name: response[name]}) + "\n"
 
 
 def _parsed(query: JsonValue) -> JsonValue:

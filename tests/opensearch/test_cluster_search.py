@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.agent import ToolSettings
+from gateway.clock import SystemClock
 from gateway.errors import ToolError
-from gateway.messages import JsonObject
+from gateway.http_client.clients import HttpClients
+from gateway.messages import JsonObject, TextBlock
 from gateway.opensearch.cluster_search import ClusterSearchEngine
 from gateway.search_engine import Asker
+from gateway.tool import SharedState, ToolContext, ToolEnvironment
+from gateway.tools.search_index import TOOL_TYPE as SEARCH_INDEX
 from tests.openai_chat_server import Received
 from tests.opensearch.front import PASS, Fate, Front, Hold, Rule, front_before
 from tests.opensearch.two_tenants import SECRET, Tenants, document, two_tenants
@@ -299,6 +305,26 @@ async def test_only_alice_s_mappings_are_told(tenants: Tenants, engine: ClusterS
     for name in (tenants.secrets, f"{tenants.alice}-lent", f".{tenants.alice}-hidden", "_nodes"):
         with pytest.raises(ToolError):
             await engine.mapping((name,))
+
+
+async def test_the_tool_shows_what_a_search_asked_for(tenants: Tenants, engine: ClusterSearchEngine) -> None:
+    clock = SystemClock()
+    environment = ToolEnvironment(clock, HttpClients(clock), Path(), engine)
+    [tool] = await SEARCH_INDEX.open(ToolSettings("SearchIndexTool"), environment).tools()
+    query: JsonObject = {
+        "query": {"match": {"title": "stories"}},
+        "size": 1,
+        "highlight": {"fields": {"title": {}}},
+        "fields": ["price"],
+        "suggest": {"better": {"text": "storis", "term": {"field": "title"}}},
+    }
+    context = ToolContext("c", "alice", "t", "r", "a", SharedState(None))
+    [block] = await tool.call({"index": tenants.books, "query": query}, context)
+    assert isinstance(block, TextBlock)
+    hit, suggested = (json.loads(line) for line in block.text.splitlines())
+    assert "<em>stories</em>" in hit["highlight"]["title"][0]
+    assert hit["fields"] == {"price": [hit["_source"]["price"]]}
+    assert suggested["suggest"]["better"][0]["options"][0]["text"] == "stories"
 
 
 # --- who asks
