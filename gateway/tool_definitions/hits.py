@@ -16,7 +16,7 @@ _ASKED_FOR: Final = ("fields", "highlight", "inner_hits")  # ml-commons' tools l
 
 
 def hit_lines(response: JsonObject) -> Iterator[str]:
-    """A line for each hit of a `_search`, the best first: `_index`, `_source`, `_id`, `_score`, and what else the search
+    """A line for each hit of a `_search`, the best first: where and what it is, its score, and what else the search
     asked for.
     """
     found = response.get("hits")
