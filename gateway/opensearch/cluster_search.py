@@ -92,13 +92,9 @@ class ClusterSearchEngine:
         found = [await self._resolved(asked, names) for names in expressions]
         seconds = f"{self.settings.timeout_seconds * 1000:.0f}ms"
         head: JsonObject = {"index": list(found[0]), "allow_partial_search_results": False}
-        lines = (head, {**body, "timeout": seconds})
-        answer = await self._request(
-            asked,
-            "POST",
-            f"/_msearch?cancel_after_time_interval={seconds}",
-            b"".join(orjson.dumps(line) + b"\n" for line in lines),
-        )
+        lines = (_json(head), _json({**body, "timeout": seconds}), b"")
+        path = f"/_msearch?cancel_after_time_interval={seconds}"
+        answer = await self._request(asked, "POST", path, b"\n".join(lines))
         response = _only_response(answer)
         await self._expect_same(asked, expressions, found)
         return response
@@ -106,6 +102,7 @@ class ClusterSearchEngine:
     async def ppl(self, query: str, index: str | None = None, asker: Asker = SOMEBODY) -> JsonObject:
         """The answer to a query in PPL. Raises ToolError: see the contract."""
         parsed = parse_ppl(query)
+        _json(query)
         if index is not None and parsed.source != index:
             raise ToolError(f"the source of the query has to be {index!r}, not {parsed.source!r}")
         asked = self._asked(asker)
@@ -196,6 +193,14 @@ def _path(names: tuple[str, ...]) -> str:
     if len(path) > _LONGEST_PATH:
         raise ToolError(f"{len(names)} indices are too many for one request; name fewer")
     return path
+
+
+def _json(value: JsonValue) -> bytes:
+    """Raises ToolError: it has a number or a text that no JSON can have."""
+    try:
+        return orjson.dumps(value)
+    except TypeError as error:
+        raise ToolError("the search has a text that is no Unicode, or a number of more than 64 bits") from error
 
 
 def _only_response(answer: Answer) -> JsonObject:

@@ -14,8 +14,8 @@ from gateway.errors import ToolError
 
 _LONGEST = 1_000  # in a URL, of which OpenSearch reads 4,096 bytes
 _COMMA = re.compile(r",(?![^<>]*>)")  # none of those in date math
-_NAME = re.compile(r'-?[^\s\\/?"<>|,#:%+_-][^\s\\/?"<>|,#:%]*')
-_DATE_MATH = re.compile(r"<[^\s<>:,]+>")
+_NAME = re.compile(r'-?[^\s\\/?"<>|,#:%+_\ud800-\udfff-][^\s\\/?"<>|,#:%\ud800-\udfff]*')
+_DATE_MATH = re.compile(r"<[^\s<>:,\ud800-\udfff]+>")
 _ALL = "_all"
 _BACKING = re.compile(r"\.ds-(.+)-\d{6,}")
 

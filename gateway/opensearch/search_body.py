@@ -241,7 +241,7 @@ _QUERIES: Final[Mapping[str, Rule]] = {
             "match", "match_all", "match_none", "match_phrase", "match_phrase_prefix", "match_bool_prefix",
             "multi_match", "combined_fields", "query_string", "simple_query_string", "term", "range", "exists",
             "prefix", "wildcard", "regexp", "fuzzy", "ids", "rank_feature", "distance_feature", "geo_bounding_box",
-            "geo_distance", "geo_polygon", "parent_id", "span_term",
+            "geo_distance", "geo_polygon", "parent_id", "span_term", "span_gap",
         ),
         _anything,
     ),

@@ -435,6 +435,15 @@ async def test_a_refusal_says_what_to_mend(
     assert "org." not in told
 
 
+@pytest.mark.parametrize("value", [2**70, "a\ud800"])
+async def test_what_no_json_can_have_is_refused(tenants: Tenants, engine: ClusterSearchEngine, value: Any) -> None:
+    assert "no Unicode" in await refusal(engine, tenants.books, {"query": {"term": {"price": value}}})
+    with pytest.raises(ToolError, match="is no name of an index"):
+        await engine.search("a\ud800", EVERYTHING)
+    with pytest.raises(ToolError, match="no Unicode"):
+        await engine.ppl("source = books | where a = 'a\ud800'")
+
+
 async def test_ppl_needs_a_plugin(tenants: Tenants, engine: ClusterSearchEngine) -> None:
     with pytest.raises(ToolError, match="its plugin 'opensearch-sql' is not installed"):
         await engine.ppl(f"source = {tenants.books} | head 3")
