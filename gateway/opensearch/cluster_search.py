@@ -33,6 +33,7 @@ _IMPERSONATE: Final = "opendistro_security_impersonate_as"
 
 # Everything that is no busy cluster is an answer.
 _ANSWERED: Final = frozenset(range(400, 600)) - {429, 502, 503, 504}
+_OF_THE_CLUSTER = 0.9  # of the time: so that the cluster says itself that a search took too long
 _LONGEST_PATH = 3_000  # a node reads 4,096 bytes
 _OPEN = "expand_wildcards=open"
 
@@ -90,7 +91,7 @@ class ClusterSearchEngine:
         asked = self._asked(asker)
         expressions = (names_in(index), *((name,) for name in others))
         found = [await self._resolved(asked, names) for names in expressions]
-        seconds = f"{self.settings.timeout_seconds * 1000:.0f}ms"
+        seconds = f"{_OF_THE_CLUSTER * self.settings.timeout_seconds * 1000:.0f}ms"
         head: JsonObject = {"index": list(found[0]), "allow_partial_search_results": False}
         lines = (_json(head), _json({**body, "timeout": seconds}), b"")
         path = f"/_msearch?cancel_after_time_interval={seconds}"
@@ -168,7 +169,7 @@ class ClusterSearchEngine:
             logger.warning("a search failed", extra={"error": error.message})
             if asyncio.get_running_loop().time() >= asked.until - 0.1:
                 raise ToolError(
-                    f"the cluster gave no answer within {seconds:g} seconds; make the search narrower"
+                    f"the cluster gave no answer within {seconds:g} seconds; make the search narrower, or try later"
                 ) from error
             raise ToolError("the cluster cannot be asked just now") from error
         if answer.status >= 400 and not raw:
