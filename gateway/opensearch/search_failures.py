@@ -22,7 +22,9 @@ PPL_PLUGIN: Final = "opensearch-sql"
 
 _UNKNOWN_QUERY = re.compile(r"unknown query \[(\w+)\]")
 _NO_HANDLER = re.compile(r"^no handler found for uri")
-_CLASS = re.compile(r"\b(?:[a-z_]\w*\.){2,}\w+(?:\$\w+)*:?|\b[A-Z]\w*(?:Exception|Error)\b[\[:]?")
+_CLASS = re.compile(
+    r"\b(?:org|javax?|jdk|com)(?:\.[a-z_]\w*)+\.[A-Z]\w*(?:\$\w+)*:?|\b[A-Z]\w*(?:Exception|Error)[\[:]"
+)
 
 
 def plugin_missing(plugin: str) -> ToolError:
