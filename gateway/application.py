@@ -61,7 +61,7 @@ from gateway.protocol.routes import check_open_to_visitors
 from gateway.protocol.time_sharing import TimeSharing
 from gateway.runner import Runner
 from gateway.runs.driver import RunDriver, RunOptions
-from gateway.search_engine import SearchEngine
+from gateway.search_engine import SearchEngine, SearchEnvironment
 from gateway.settings import Settings
 from gateway.sse import OpenStreams
 from gateway.store import GatewayEvents, Store, StoreEnvironment
@@ -357,11 +357,11 @@ class Application:
         return store_type.open(settings.store, environment)
 
     def _open_search(self) -> SearchEngine | None:
-        url = self.settings.search
-        if url is None:
+        settings = self.settings.search
+        if settings is None:
             return None
-        engine = find(self.parts.search_engines, scheme(url), "search engine")
-        return engine.open(url, self.settings.directory)
+        engine = find(self.parts.search_engines, scheme(settings.url), "search engine")
+        return engine.open(settings, SearchEnvironment(self.settings.directory, self.settings.store))
 
     def _ready_to_open(
         self, http: HttpClients, search: SearchEngine | None, *, own_identity: bool = True

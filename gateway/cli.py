@@ -33,6 +33,7 @@ from gateway.configuration.known_parts import KnownParts, known_parts, scheme
 from gateway.errors import ConfigurationError, GatewayError
 from gateway.logs import configure_logging
 from gateway.parts import find
+from gateway.search_engine import SearchSettings
 from gateway.settings import (
     DEFAULT_FILE,
     Flags,
@@ -594,5 +595,5 @@ def curl_line(settings: Settings, base_url: str) -> str:
 
 def _question(settings: Settings) -> str:
     tools = {tool.type for tool in settings.agents[0].tools}
-    has_samples = settings.search == "embedded:sample" and "SearchIndexTool" in tools
+    has_samples = settings.search == SearchSettings("embedded:sample") and "SearchIndexTool" in tools
     return "What was the population of Seattle in 2023?" if has_samples else "What can you do?"

@@ -8,6 +8,9 @@ from __future__ import annotations
 GATEWAY = ":gateway"
 """The owner of data that belongs to the gateway itself."""
 
+LOCAL_OWNER = "local"
+"""The owner of everything where no keys are configured."""
+
 _VISITORS = "visitor:"
 
 
@@ -24,6 +27,13 @@ def site_of(owner: str) -> str | None:
 def is_visitors(owner: str) -> bool:
     """Whether the owner is a visitor."""
     return owner.startswith(_VISITORS)
+
+
+def key_of(owner: str) -> str | None:
+    """The name of the owner's API key; None for visitors, for the gateway and for whoever needs no key. A key may have
+    the name of the latter, and is then not told apart.
+    """
+    return None if not owner or ":" in owner or owner == LOCAL_OWNER else owner
 
 
 OWN_KEY = "owner"

@@ -3,7 +3,7 @@
 Flags win over the environment, the environment over the file, the file over the defaults. Below: configuration (the
 file, its sections, its checks, the known parts). Above: the composition root.
 
-The environment sets single fields of `server` and `cluster`, and `store` and `search`:
+The environment sets single fields of `server`, `cluster` and `search`, and `store` and `search` themselves:
 `AGUI_GATEWAY__SERVER__PORT=9000`, `AGUI_GATEWAY__STORE=sqlite:////data/gateway.db`; lists are separated by commas.
 `AGUI_GATEWAY_CONFIG` names the file if no flag does; without either it is `gateway.yaml` in the current directory if
 there is one. Without any file, or with `--demo`, the gateway serves the demonstration in `example.yaml` of this
@@ -65,6 +65,7 @@ from gateway.configuration.sections import (
     LogFormat,
     LogLevel,
     MlCommonsSection,
+    SearchSection,
     ServerSection,
 )
 from gateway.errors import ConfigurationError
@@ -74,6 +75,7 @@ from gateway.messages import JsonObject, JsonValue
 from gateway.model import ModelEnvironment
 from gateway.parts import collect
 from gateway.protocol import WireProtocol
+from gateway.search_engine import SearchEnvironment, SearchSettings
 from gateway.store import StoreEnvironment
 from gateway.tool import ToolEnvironment, ToolType
 
@@ -173,8 +175,8 @@ class ClusterSettings:
 class Settings:
     """Everything the operator decided.
 
-    `store` and `search` are URLs; relative paths in `store` are relative to `store_directory`, all others to
-    `directory` (the file's own). `protocols` has the settings of each protocol that has some, None where it is turned
+    `store` is a URL, whose relative path is relative to `store_directory`; all others are relative to `directory` (the
+    file's own). `protocols` has the settings of each protocol that has some, None where it is turned
     off. `ml_commons`: the section's fields by their names in OpenSearch. `source` is None where there is no file.
     `secrets` are all texts that no log may show.
     """
@@ -182,7 +184,7 @@ class Settings:
     server: ServerSettings
     store: str
     store_directory: Path
-    search: str | None
+    search: SearchSettings | None
     cluster: ClusterSettings
     agents: tuple[AgentDefinition, ...]
     callers: CallersSettings
@@ -355,13 +357,16 @@ def _variable(path: tuple[str, ...]) -> str:
     return _ENVIRONMENT_PREFIX + "__".join(path).upper()
 
 
-_WORD_LISTS = frozenset({"cors_origins", "allowed_hosts", "allowed_private_hosts", "trusted_proxies", "master_keys"})
+_WORD_LISTS = frozenset(
+    {"cors_origins", "allowed_hosts", "allowed_private_hosts", "trusted_proxies", "master_keys", "indices"}
+)
 _KEY_LISTS = frozenset({"api_keys", "publishable_keys"})
 _FILE_ONLY = frozenset({("agents",), *(("server", name) for name in _KEY_LISTS)})
 _ENVIRONMENT_PATHS: tuple[tuple[str, ...], ...] = (
     *(("server", name) for name in ServerSection.model_fields if name not in _KEY_LISTS),
     ("store",),
     ("search",),
+    *(("search", name) for name in SearchSection.model_fields),
     *(("cluster", name) for name in ClusterSection.model_fields),
 )
 
@@ -389,7 +394,7 @@ def _settings(
         server=_server_settings(section.server, protocols),
         store=section.store,
         store_directory=directory if store_in_file else here,
-        search=section.search,
+        search=None if section.search is None else SearchSettings(**section.search.model_dump()),
         cluster=ClusterSettings(**section.cluster.model_dump()),
         agents=tuple(agent_definition(agent, parts) for agent in section.agents or ()),
         callers=_callers_settings(section, parts),
@@ -458,7 +463,7 @@ def _secrets(text: ConfigurationText, section: ConfigurationSection) -> Iterator
     if section.server.visitor_secret is not None:
         yield section.server.visitor_secret
     yield from section.server.master_keys
-    for url in (section.store, section.search):
+    for url in (section.store, None if section.search is None else section.search.url):
         yield from url_secrets(url)
     for agent in section.agents or ():
         yield from agent_secrets(agent)
@@ -483,10 +488,10 @@ def _part_problems(settings: Settings, parts: KnownParts) -> Iterator[FieldProbl
     clock = SystemClock()
     http = HttpClients(clock)
     search = None
-    if (url := settings.search) is not None:
-        engine = parts.search_engines[scheme(url)]
+    if settings.search is not None:
+        engine = parts.search_engines[scheme(settings.search.url)]
         try:
-            search = engine.open(url, settings.directory)
+            search = engine.open(settings.search, SearchEnvironment(settings.directory, settings.store))
         except ConfigurationError as error:
             yield from fields_of(error, ("search",))
     store_type = parts.stores[scheme(settings.store)]

@@ -162,15 +162,20 @@ class ToolEnvironment:
     directory: Path
     search: SearchEngine | None
 
-    def search_engine(self, tool: str) -> SearchEngine:
-        """The configured search engine.
+    def search_engine(self, tool: str, *, plugin: str = "") -> SearchEngine:
+        """The configured search engine. `plugin`: what the tool needs of OpenSearch's plugins.
 
         Raises:
-            ConfigurationError: there is none; the message names `tool`, which needs it.
+            ConfigurationError: there is none, or it has no plugins; the message names `tool`, which needs it.
         """
         if self.search is None:
             hint = "add 'search: embedded:sample' to the configuration"
             raise ConfigurationError(f"the tool {tool} needs a search engine; {hint}")
+        if plugin and not self.search.has_plugins:
+            hint = "search: {url: 'opensearch://HOST:9200', indices: ['books-*']}"
+            raise ConfigurationError(
+                f"the tool {tool} needs a cluster with the plugin {plugin!r}; name one by '{hint}'"
+            )
         return self.search
 
 

@@ -71,11 +71,14 @@ def _well() -> dict[str, tuple[int, Any]]:
 
 @dataclass
 class AnsweringCluster:
-    """`asked`: the requests, with their queries. `heads`: what else was said, in lower case."""
+    """`asked`: the requests, with their queries. `heads`: what else was said, in lower case. `bodies`: what came with
+    them.
+    """
 
     port: int
     asked: list[str] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
 
 
 @asynccontextmanager
@@ -97,7 +100,7 @@ async def answering_cluster(
                 cluster.asked.append(f"{method} {target}")
                 cluster.heads.append(head.lower())
                 sizes = [line.split(":")[1] for line in head.lower().splitlines() if line.startswith("content-length:")]
-                await reader.readexactly(int(sizes[0]) if sizes else 0)
+                cluster.bodies.append(await reader.readexactly(int(sizes[0]) if sizes else 0))
                 name = f"{method} {target.partition('?')[0]}"
                 if name in without:
                     await asyncio.Event().wait()

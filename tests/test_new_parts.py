@@ -112,20 +112,22 @@ from gateway.search_engine import SearchEngineType
 
 
 class Nothing:
-    async def list_indices(self, names=()):
+    has_plugins = False
+
+    async def list_indices(self, names, asker):
         return [{"index": "nothing-at-all", "docs.count": 0}]
 
-    async def mapping(self, names):
+    async def mapping(self, names, asker):
         return {}
 
-    async def search(self, index, body):
+    async def search(self, index, body, asker):
         return {"took": 0, "timed_out": False, "hits": {"total": {"value": 0, "relation": "eq"}, "hits": []}}
 
     async def close(self):
         return None
 
 
-ENGINE = SearchEngineType("nothing", lambda url, directory: Nothing())
+ENGINE = SearchEngineType("nothing", lambda settings, environment: Nothing())
 '''
 
 PROTOCOL = '''

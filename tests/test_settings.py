@@ -17,7 +17,7 @@ from gateway.history.context_limits import HistoryLimits
 from gateway.loop import AgentType
 from gateway.model import ModelProvider
 from gateway.options.generation import NO_OPTIONS, GenerationOptions
-from gateway.search_engine import SearchEngineType
+from gateway.search_engine import SearchEngineType, SearchSettings
 from gateway.settings import (
     Flags,
     check_settings,
@@ -138,7 +138,7 @@ def test_without_a_file_the_demonstration_runs_in_the_current_directory(director
     settings = load_settings(environ={}, parts=PARTS)
     assert settings.source is None
     assert (settings.store, settings.store_directory) == ("sqlite:///gateway.db", directory)
-    assert settings.search == "embedded:sample"
+    assert settings.search == SearchSettings("embedded:sample")
     [agent] = settings.agents
     assert (agent.id, agent.model.model_provider) == ("assistant", "demo")
     approvals = {tool.name or tool.type: tool.approval for tool in agent.tools}

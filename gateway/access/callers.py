@@ -14,9 +14,8 @@ from gateway.access.limits import KeyLimits, Quota, VisitorLimits
 from gateway.agent import AgentInput
 from gateway.frozen import replace
 from gateway.messages import INSTRUCTION_ROLES
+from gateway.owners import LOCAL_OWNER
 from gateway.runs.limits import RunLimits
-
-LOCAL_OWNER = "local"
 
 NO_LIMITS = KeyLimits()
 _IPV6_SITE_BITS = 64  # the part of an IPv6 address that one household or machine cannot change

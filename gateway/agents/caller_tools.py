@@ -48,7 +48,9 @@ class CallerTools:
         self._environment = environment
 
     async def descriptions(self) -> Sequence[ToolDescription]:
-        """All kinds, by name, without those that need a part that this gateway lacks, such as a search engine."""
+        """All kinds, by name, without those that need parameters, or a part that this gateway lacks, such as a search
+        engine.
+        """
         found = []
         for name, kind in sorted(self._types.items()):
             if kind.of_server:
@@ -74,7 +76,7 @@ class CallerTools:
             raise _refused(f"Tool not found: {name}; there are: {there_are}")
         context = ToolContext(new_id("call"), owner, "", "", "", SharedState({}), request_id=request_id)
         try:
-            async with self._opened(name, {}) as usual:
+            async with self._opened(name, _needed(parameters, kind)) as usual:
                 arguments, settings = _split(parameters, usual.spec)
             async with self._opened(name, settings) as tool:
                 _check(tool.spec, arguments)
@@ -106,6 +108,12 @@ class CallerTools:
             yield tools[0]
         finally:
             await box.close()
+
+
+def _needed(parameters: JsonObject, kind: ToolType) -> JsonObject:
+    """Those of the parameters without which there is no tool of that kind."""
+    fields = {} if kind.parameters is None else kind.parameters.model_fields
+    return {name: value for name, value in parameters.items() if name in fields and fields[name].is_required()}
 
 
 def _check(spec: ToolSpec, arguments: JsonObject) -> None:

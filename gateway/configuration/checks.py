@@ -53,9 +53,11 @@ def configuration_problems(
         ("store",), _url_problems(section.store, parts.stores, "store", "sqlite:///", ("store",) in expanded)
     )
     if section.search is not None:
-        is_expanded = ("search",) in expanded
-        found = _url_problems(section.search, parts.search_engines, "search engine", "embedded:", is_expanded)
+        is_expanded = not expanded.isdisjoint({("search",), ("search", "url")})
+        found = _url_problems(section.search.url, parts.search_engines, "search engine", "embedded:", is_expanded)
         yield from below(("search",), found)
+        if section.search.identity == "impersonate" and not server.api_keys:
+            yield ("search", "identity"), "'impersonate' needs callers with names; add server.api_keys"
     yield from below(("cluster",), _cluster_problems(section, parts))
     yield from below(("callers", "endpoints"), _endpoint_problems(section.callers.endpoints or ()))
     trusted = section.ml_commons.trusted_connector_endpoints_regex

@@ -118,6 +118,7 @@ _PATTERNS = {
     "name": "use letters, digits and '.', '_', '@', '-', beginning with a letter or digit, at most 64",
     "publishable name": "use letters, digits and '.', '_', '-', beginning with a letter or digit, at most 64",
     "key": "use visible ASCII characters without spaces",
+    "indices": "write a name, or a pattern with '*', in small letters: 'books-*'",
     "thread_headers": "write the name of a header: 'X-OpenWebUI-Chat-Id'",
 }
 _LIMITS = {

@@ -16,6 +16,7 @@ from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.agent import Budgets, ClientInstructions, HistoryMode, LastIteration, ModelTimeouts
 from gateway.messages import JsonObject, JsonValue
 from gateway.options.run_options import Lockable
+from gateway.search_engine import Identity, SearchSettings
 from gateway.store import MOST_VERSIONS
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -29,6 +30,9 @@ _BUDGETS = Budgets()
 _KEY_LIMITS = KeyLimits()
 _VISITOR_LIMITS = VisitorLimits()
 _CLIENT_INSTRUCTIONS = ClientInstructions()
+_SEARCH = SearchSettings("")
+INDEX_PATTERN = r"^[^\s\\/?\"<>|,#:%+_.A-Z-][^\s\\/?\"<>|,#:%A-Z]*$"
+"""What OpenSearch allows in the name of an index, and `*`."""
 
 
 def _no_boolean(value: object) -> object:
@@ -505,6 +509,36 @@ class MlCommonsSection(Section):
     own."""
 
 
+class SearchSection(Section):
+    """Which documents the search tools search. A text is its `url`."""
+
+    url: str
+    """'embedded:sample', an index in a file ('embedded:/path.db'), or an OpenSearch cluster:
+    'opensearch://user:password@host:9200?tls=true'. The fields below are for a cluster."""
+    indices: tuple[Annotated[str, Field(pattern=INDEX_PATTERN)], ...] = Field(default=(), max_length=100)
+    """The indices that may be searched: names, or patterns with '*', such as 'books-*'. A cluster needs them. Indices
+    whose names begin with '.' and those of the gateway's own store are never searched, whatever the patterns say."""
+    identity: Identity = "service"
+    """Whose rights count in the cluster: those of the URL's user ('service'), or those of the user with the name of the
+    caller's API key ('impersonate'), which OpenSearch's security plugin has to allow."""
+    scripts: bool = False
+    """Allow searches with scripts."""
+    timeout_seconds: Seconds = Field(default=_SEARCH.timeout_seconds, ge=0.1, le=300)
+    """The most seconds for one search."""
+    max_response_bytes: Whole = Field(default=_SEARCH.max_response_bytes, ge=10_000, le=100_000_000)
+    """The most bytes of one answer of the cluster. A larger one is an error, which asks the model for less."""
+
+
+def _as_section(value: object) -> object:
+    return {"url": value} if isinstance(value, str) else value
+
+
+_URL_OR_SECTION = Annotated[
+    SearchSection | None,
+    BeforeValidator(_as_section, json_schema_input_type=SearchSection | str | None),
+]
+
+
 class ClusterSection(Section):
     """How several gateways share one store, and reach each other."""
 
@@ -525,9 +559,10 @@ class ConfigurationSection(Section):
     store: str = Field(default="sqlite:///gateway.db", min_length=1)
     """Where threads and runs are kept: the URL of a SQLite file, whose relative path is relative to this file, or of an
     OpenSearch cluster: 'opensearch://user:password@host:9200?prefix=NAME&tls=true'."""
-    search: str | None = Field(default="embedded:sample")
-    """The documents that the search tools search: 'embedded:sample', or an index in a file, 'embedded:/path.db'. null:
-    there is no search."""
+    search: _URL_OR_SECTION = Field(
+        default=SearchSection(url="embedded:sample"), json_schema_extra={"default": "embedded:sample"}
+    )
+    """The documents that the search tools search: a URL, or a mapping with more. null: there is no search."""
     cluster: ClusterSection = ClusterSection()
     """How this gateway shares its store with others."""
     agents: tuple[AgentSection, ...] | None = None

@@ -1,4 +1,4 @@
-"""The inside of the OpenSearch store.
+"""The insides of the store and of the search engine in an OpenSearch cluster.
 
 store.py       the store: threads, runs and logs in the indices of one prefix
 threads.py     reads threads, and commits each write with one write of the thread's document
@@ -18,8 +18,16 @@ bulks.py       writes that share `_bulk` requests
 indices.py     the indices: names, settings, mappings
 ids.py         the ids of documents
 cluster.py     requests to the cluster: deadlines, retries, errors, refreshes
-address.py     the store's URL
+address.py     the URL of a cluster
+extra.py       the client, which may not be installed
+cluster_search.py  the search engine: searches by somebody, of allowed indices, within bounds
+index_names.py the indices that may be searched, and names of indices as models write them
+search_body.py what other indices the body of a search names, and whether it has scripts
+ppl.py         queries in PPL
+search_failures.py  what a cluster's refusal of a search means for a model
 turns.py       work on each thing in the order of the calls
+reach.py       whether a cluster can be reached, and knows its user
+search_doctor.py  looks at whether a cluster can be searched
 doctor.py      looks at a cluster without changing it, for `agui-gateway doctor`
 cluster_findings.py  what a cluster's answers about itself mean for a store
 documents.py   the DocumentStore: seals, stores and searches documents

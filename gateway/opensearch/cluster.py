@@ -13,9 +13,11 @@ import logging
 import random
 import re
 import ssl
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+import aiohttp
 import orjson
 from opensearchpy import AsyncHttpConnection, AsyncTransport, JSONSerializer
 from opensearchpy.exceptions import ConnectionError as NoConnectionError
@@ -41,6 +43,7 @@ _BUSY = frozenset([429, 502, 503, 504])
 # Blocks of an index that has no room, or that its operator has closed to writes: waiting for seconds does not help.
 _BLOCKED = re.compile(r"/(5|7|8|12)/")
 _BLOCK = "cluster_block_exception"
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 # The client logs the bodies of requests, which have users' words.
 _CLIENT_LOGS = ("opensearch", "opensearchpy.trace")
 
@@ -49,11 +52,16 @@ class UnknownError(StoreError):
     """Nobody knows whether a request was done, or still will be: an answer was lost, or the cluster failed over it."""
 
 
+class AnswerTooLargeError(StoreError):
+    """An answer has more bytes than it may have."""
+
+
 class Answer(NamedTuple):
-    """`body` is {} if the answer has no JSON object."""
+    """`body` is {} if the answer has no JSON object, `items` is empty if it is no list."""
 
     status: int
     body: JsonObject
+    items: Sequence[JsonValue] = ()
 
 
 class _Json(JSONSerializer):
@@ -66,13 +74,56 @@ class _Json(JSONSerializer):
             return {}
 
 
+class _Connection(AsyncHttpConnection):
+    """opensearch-py's connection, with a bound on what is read of an answer."""
+
+    def __init__(
+        self, *, largest_answer: int | None, ssl_context: ssl.SSLContext | None = None, **options: Any
+    ) -> None:
+        super().__init__(ssl_context=ssl_context, **options)
+        self._largest_answer = largest_answer
+        self._tls = ssl_context
+
+    async def perform_request(self, *arguments: Any, **options: Any) -> Any:
+        if self._largest_answer is not None and self.session is None:
+            self.session = self._bounded_session(self._largest_answer)
+        return await super().perform_request(*arguments, **options)
+
+    def _bounded_session(self, largest: int) -> aiohttp.ClientSession:
+        class BoundedAnswer(aiohttp.ClientResponse):
+            async def text(self, encoding: str | None = None, errors: str = "strict") -> str:
+                content = bytearray()
+                async for piece in self.content.iter_any():
+                    content += piece
+                    if len(content) > largest:
+                        self.close()
+                        raise AnswerTooLargeError(f"the answer has more than {largest} bytes")
+                return content.decode("utf-8", "surrogatepass")
+
+        return aiohttp.ClientSession(
+            skip_auto_headers=("accept", "accept-encoding"),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            response_class=BoundedAnswer,
+            connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=self._tls or True),
+        )
+
+
 class Cluster:
     """A connection to the cluster. It belongs to the event loop that uses it first. Deadlines are `patience` times as
     long as usual.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        longest_try_seconds: float = _LONGEST_TRY_SECONDS,
+        largest_answer: int | None = None,
+    ) -> None:
+        """`largest_answer`: how many bytes of an answer are read; None: all."""
         self.address = address
+        self._longest_try_seconds = longest_try_seconds
+        self._largest_answer = largest_answer
         self.patience = 1.0
         self._transport: AsyncTransport | None = None
         self._is_closed = False
@@ -121,15 +172,25 @@ class Cluster:
         return await self.request_until(self.deadline(seconds), method, path, body, allowed)
 
     async def request_until(
-        self, until: float, method: str, path: str, body: JsonValue | bytes = None, allowed: Collection[int] = ()
+        self,
+        until: float,
+        method: str,
+        path: str,
+        body: JsonValue | bytes = None,
+        allowed: Collection[int] = (),
+        headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Answer:
-        """As `request`, until a time of the event loop."""
+        """As `request`, until a time of the event loop. `headers` are added to the usual ones.
+
+        Raises:
+            AnswerTooLargeError: the answer has more than `largest_answer` bytes.
+        """
         loop = asyncio.get_running_loop()
         wait = _FIRST_WAIT_SECONDS
         is_unknown = False
         while True:
-            seconds = min(max(until - loop.time(), _LEAST_TRY_SECONDS), _LONGEST_TRY_SECONDS)
-            answer, error = await self._try(method, path, body, seconds)
+            seconds = min(max(until - loop.time(), _LEAST_TRY_SECONDS), self._longest_try_seconds)
+            answer, error = await self._try(method, path, body, seconds, headers)
             if error is None and answer is not None and (answer.status < 400 or answer.status in allowed):
                 return answer
             is_unknown = is_unknown or answer is None or answer.status >= 500
@@ -146,18 +207,20 @@ class Cluster:
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
     async def _try(
-        self, method: str, path: str, body: JsonValue | bytes, seconds: float
+        self, method: str, path: str, body: JsonValue | bytes, seconds: float, added: Mapping[str, str]
     ) -> tuple[Answer | None, StoreError | None]:
         if self._is_closed:
             return Answer(_CLOSED, {}), StoreError("the store is closed")
         transport, shown = self._transport or self._connect(), self.address.shown
-        headers = {"content-type": "application/x-ndjson" if isinstance(body, bytes) else "application/json"}
+        headers = {"content-type": "application/x-ndjson" if isinstance(body, bytes) else "application/json", **added}
         try:
             data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
             found = await transport.perform_request(method, path, body=data, timeout=seconds, headers=headers)
         except ConnectionTimeout:
             return None, StoreError(f"the OpenSearch cluster at {shown} did not answer in time")
         except NoConnectionError as error:
+            if isinstance(error.info, AnswerTooLargeError):
+                raise error.info from error
             if isinstance(error.info, ssl.SSLCertVerificationError):
                 doubt = f"the certificate of the OpenSearch cluster at {shown} is not trusted"
                 return None, StoreError(f"{doubt}; see 'agui-gateway doctor'")
@@ -169,7 +232,7 @@ class Cluster:
         except OpenSearchException:
             logger.exception("the OpenSearch client failed")
             return None, StoreError("the OpenSearch client failed")
-        return Answer(200, found if isinstance(found, dict) else {}), None
+        return Answer(200, found if isinstance(found, dict) else {}, found if isinstance(found, list) else ()), None
 
     def _connect(self) -> AsyncTransport:
         address = self.address
@@ -186,7 +249,8 @@ class Cluster:
             options["headers"] = {"authorization": _basic(address.user, password)}
         transport = AsyncTransport(
             [{"host": address.host, "port": address.port, "use_ssl": address.tls}],
-            connection_class=AsyncHttpConnection,
+            connection_class=_Connection,
+            largest_answer=self._largest_answer,
             max_retries=0,
             retry_on_status=(),
             serializer=_Json(),

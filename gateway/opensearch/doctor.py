@@ -1,15 +1,12 @@
 """Looks at a cluster without changing it: whether a gateway could keep its store there.
 
-Below: cluster, indices, cluster_findings. Above: the part. It goes from the outside in, and ends where it cannot go on:
+Below: reach, indices, cluster_findings. Above: the part. It goes from the outside in, and ends where it cannot go on:
 reach, user, version, rights, then what the cluster says of itself. Rights are tried on an index that never exists: who
 has the right hears that it is not there.
 """
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import ssl
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final, NamedTuple
@@ -19,14 +16,13 @@ from gateway.messages import JsonObject, JsonValue
 from gateway.opensearch import cluster_findings
 from gateway.opensearch.address import Address
 from gateway.opensearch.bulks import Bulks
-from gateway.opensearch.cluster import Cluster, reason_of, trusted
+from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.indices import check_version
 from gateway.opensearch.membership import list_path, read_gateways
+from gateway.opensearch.reach import known_user, reach
 from gateway.opensearch.sources import Sources
 from gateway.store import Finding, Gateway, Level, StoreEnvironment
 
-_REACH_SECONDS = 5.0
-_LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _NEWEST_MAJOR = 3
 _REFUSED = (401, 403)
 # Managed clusters have not all of the pages that are read here; 429 and what is above 500 is tried again.
@@ -79,9 +75,9 @@ async def examine(address: Address, environment: StoreEnvironment) -> AsyncGener
             "there are no master keys: documents with secrets, such as agents with credentials, are refused",
             "add a key to server.master_keys: openssl rand -base64 32",
         )
-    reach = await _reach(address)
-    yield reach
-    if reach.level is Level.PROBLEM:
+    reached = await reach(address)
+    yield reached
+    if reached.level is Level.PROBLEM:
         return
     cluster = Cluster(address)
     try:
@@ -96,7 +92,7 @@ async def examine(address: Address, environment: StoreEnvironment) -> AsyncGener
 
 async def _answers(cluster: Cluster, environment: StoreEnvironment) -> AsyncGenerator[Finding]:
     """What the cluster says. Raises StoreError where it says nothing."""
-    user = await _user(cluster)
+    user = await known_user(cluster)
     yield user
     if user.level is Level.PROBLEM:
         return
@@ -158,106 +154,7 @@ class _Looks:
         return answer.body
 
 
-# --- reach
-
-
-async def _reach(address: Address) -> Finding:
-    """Whether a connection comes about: the name, the port, the certificate."""
-
-    def problem(text: str, remedy: str) -> Finding:
-        return Finding("connection", Level.PROBLEM, text, remedy)
-
-    where = address.shown
-    try:
-        tls = trusted(address) if address.tls else None
-    except ConfigurationError as error:
-        text, _, remedy = error.message.partition("; ")
-        return problem(text, remedy)
-    try:
-        await _connect(address, tls)
-    except socket.gaierror as error:
-        return problem(f"the name {address.host!r} has no address ({reason_of(error)})", "correct the host, or its DNS")
-    except ssl.SSLCertVerificationError as error:
-        return problem(f"the certificate of {where} is not trusted: {error.verify_message}", _certificate_remedy(error))
-    except _NoTlsError as error:
-        return problem(f"{where} does not speak TLS ({error})", "leave 'tls=true' out, or correct the port")
-    except ConnectionRefusedError:
-        return problem(f"nothing listens at {where}", "start the cluster, or correct the host and the port")
-    except TimeoutError:
-        remedy = "correct the host and the port, and see whether a firewall is in between"
-        return problem(f"{where} does not answer within {_REACH_SECONDS:g} seconds", remedy)
-    except OSError as error:
-        return problem(f"{where} cannot be reached ({reason_of(error)})", "correct the host and the port")
-    if not address.tls and address.password is not None and address.host not in _LOCAL:
-        remedy = "let the cluster speak TLS, and add tls=true"
-        return Finding("connection", Level.WARNING, f"the password goes to {where} in plain text", remedy)
-    return Finding("connection", Level.OK, where)
-
-
-class _NoTlsError(Exception):
-    """A connection came about, and a TLS handshake did not, for another reason than the certificate."""
-
-
-async def _connect(address: Address, tls: ssl.SSLContext | None) -> None:
-    async with asyncio.timeout(_REACH_SECONDS):
-        _, writer = await asyncio.open_connection(address.host, address.port)
-    try:
-        if tls is not None:
-            async with asyncio.timeout(_REACH_SECONDS):
-                await writer.start_tls(tls, server_hostname=address.host)
-    except ssl.SSLCertVerificationError:
-        raise
-    except OSError as error:
-        raise _NoTlsError("no answer" if isinstance(error, TimeoutError) else reason_of(error)) from error
-    finally:
-        writer.transport.abort()
-
-
-def _certificate_remedy(error: ssl.SSLCertVerificationError) -> str:
-    words = error.verify_message.lower()
-    if "mismatch" in words or "not valid for" in words:
-        return "name the host as its certificate does"
-    if "expired" in words or "not yet valid" in words:
-        return "renew the certificate, or set the clock of this machine"
-    return "add ca=FILE with the certificate of the authority that signed it"
-
-
-# --- user, version, rights
-
-
-async def _user(cluster: Cluster) -> Finding:
-    address = cluster.address
-    try:
-        answer = await cluster.request("GET", "/", allowed=(401, 403, 404))
-    except ValueError:  # what signs requests has no credentials
-        text = "the process has no AWS credentials, which sign the requests for aws_region"
-        return Finding(
-            "user", Level.PROBLEM, text, "give it a role, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        )
-    except StoreError as error:
-        if not address.tls and await _speaks_tls(address):
-            return Finding("user", Level.PROBLEM, f"{address.shown} speaks TLS only", "add tls=true to the store's URL")
-        raise error
-    who = "the signed requests" if address.aws_region else f"the user {address.user!r}"
-    if answer.status == 401:
-        if not (address.user or address.aws_region):
-            remedy = "write them into the store's URL: opensearch://USER:PASSWORD@HOST:PORT"
-            return Finding("user", Level.PROBLEM, "the cluster wants a user and a password", remedy)
-        return Finding("user", Level.PROBLEM, f"the cluster does not know {who}, or the password", "correct them")
-    if answer.status == 403:
-        remedy = "let the cluster's access policy, or the user's role, admit the gateway"
-        return Finding("user", Level.PROBLEM, f"the cluster refuses {who if address.user else 'this machine'}", remedy)
-    return Finding("user", Level.OK, who if address.user or address.aws_region else "none")
-
-
-async def _speaks_tls(address: Address) -> bool:
-    tls = ssl.create_default_context()
-    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE  # nothing is sent
-    try:
-        await _connect(address, tls)
-    except (OSError, _NoTlsError):
-        return False
-    return True
+# --- version, rights
 
 
 async def _version(cluster: Cluster) -> Finding:

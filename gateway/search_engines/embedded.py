@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
@@ -30,7 +31,7 @@ from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import JsonObject, JsonValue
 from gateway.query_dsl.clauses import QueryError
 from gateway.query_dsl.field_mapping import MappingError
-from gateway.search_engine import SearchEngineType
+from gateway.search_engine import SOMEBODY, Asker, SearchEngineType, SearchEnvironment, SearchSettings
 from gateway.sqlite.private_files import make_private, tighten
 
 ResultT = TypeVar("ResultT")
@@ -38,6 +39,8 @@ ResultT = TypeVar("ResultT")
 
 class EmbeddedSearchEngine:
     """Indices of JSON documents in one SQLite database. Opened at the first use."""
+
+    has_plugins = False
 
     def __init__(self, path: Path | None, *, sample: bool = False, most: SearchSteps = USUAL_STEPS) -> None:
         """`most`: the steps that one search may take."""
@@ -51,7 +54,7 @@ class EmbeddedSearchEngine:
         # job at a time.
         self._listed: list[JsonObject] | None = None
 
-    async def list_indices(self, names: tuple[str, ...] = ()) -> list[JsonObject]:
+    async def list_indices(self, names: tuple[str, ...] = (), asker: Asker = SOMEBODY) -> list[JsonObject]:
         """A row for each index, as in `_cat/indices?format=json`.
 
         Raises:
@@ -68,7 +71,7 @@ class EmbeddedSearchEngine:
         rows = await self._run("", rows_of) if names or known is None or self._closed else known
         return [dict(row) for row in rows]
 
-    async def mapping(self, names: tuple[str, ...]) -> JsonObject:
+    async def mapping(self, names: tuple[str, ...], asker: Asker = SOMEBODY) -> JsonObject:
         """`{index: {"mappings": {...}, "settings": {...}}}`.
 
         Raises:
@@ -78,13 +81,19 @@ class EmbeddedSearchEngine:
             "", lambda database, _: {index.name: described(index) for index in find_indices(database, names)}
         )
 
-    async def search(self, index: str, body: JsonObject, owner: str = "") -> JsonObject:
+    async def search(self, index: str, body: JsonObject, asker: Asker = SOMEBODY) -> JsonObject:
         """The result of a `_search` in OpenSearch's form. `index` may be a pattern, or several, separated by commas.
 
         Raises:
             ToolError: there is no such index, or the query is wrong or not supported.
         """
-        return await self._run(owner, lambda database, rest: search_indices(database, index, body, self._most, rest))
+        return await self._run(
+            asker.owner, lambda database, rest: search_indices(database, index, body, self._most, rest)
+        )
+
+    async def ppl(self, query: str, index: str | None = None, asker: Asker = SOMEBODY) -> JsonObject:
+        """Raises ToolError: there is no PPL here."""
+        raise ToolError("the embedded search engine has no PPL; search by the query DSL")
 
     async def index(
         self, name: str, documents: Iterable[Mapping[str, JsonValue]], mappings: JsonObject | None = None
@@ -161,12 +170,18 @@ def _load_sample(database: sqlite3.Connection) -> None:
             put_documents(database, entry.name.removesuffix(".json"), content["documents"], content["mappings"])
 
 
-def open_embedded(url: str, directory: Path) -> EmbeddedSearchEngine:
-    """The engine of an `embedded:` URL; a relative path in it is relative to `directory`.
+def open_embedded(settings: SearchSettings, environment: SearchEnvironment) -> EmbeddedSearchEngine:
+    """The engine of an `embedded:` URL, all of whose indices everybody may search.
 
     Raises:
-        ConfigurationError: the directory of the file does not exist.
+        ConfigurationError: the directory of the file does not exist, or a field is for clusters.
     """
+    url, directory = settings.url, environment.directory
+    if set_fields := [each.name for each in fields(settings) if getattr(settings, each.name) != each.default][1:]:
+        raise ConfigurationError(
+            "the embedded search engine has only a url",
+            fields=[((name,), "is for an 'opensearch:' cluster; leave it out") for name in set_fields],
+        )
     place = url.partition(":")[2]
     if place.startswith("//"):
         place = place[2:]

@@ -17,6 +17,7 @@ from gateway.configuration.known_parts import KnownParts, known_parts, scheme
 from gateway.errors import GatewayError
 from gateway.messages import JsonObject
 from gateway.page import page_is_built
+from gateway.search_engine import SearchEnvironment
 from gateway.server.pid_file import serving_pid
 from gateway.settings import Flags, Settings, check_settings, load_settings, store_file
 from gateway.store import Finding, Level, StoreEnvironment
@@ -40,6 +41,10 @@ async def examine(flags: Flags, parts: KnownParts | None = None) -> AsyncGenerat
         yield Finding("configuration", Level.OK, _told(settings))
     if problems is None or all(each.path != ("store",) for each in problems.problems):
         async with aclosing(_store(settings, parts)) as findings:
+            async for finding in findings:
+                yield finding
+    if problems is None or all(each.path[:1] != ("search",) for each in problems.problems):
+        async with aclosing(_search(settings, parts)) as findings:
             async for finding in findings:
                 yield finding
     yield _page()
@@ -105,6 +110,18 @@ async def _store(settings: Settings, parts: KnownParts) -> AsyncGenerator[Findin
                 yield finding
     except GatewayError as error:
         yield Finding("store", Level.PROBLEM, f"the examination ended: {error.message}")
+
+
+async def _search(settings: Settings, parts: KnownParts) -> AsyncGenerator[Finding]:
+    search = settings.search
+    if search is None or (examine_engine := parts.search_engines[scheme(search.url)].examine) is None:
+        return
+    try:
+        async with aclosing(examine_engine(search, SearchEnvironment(settings.directory, settings.store))) as findings:
+            async for finding in findings:
+                yield finding
+    except GatewayError as error:
+        yield Finding("search", Level.PROBLEM, f"the examination ended: {error.message}")
 
 
 def _page() -> Finding:

@@ -7,7 +7,6 @@ gateways.py    the gateways that use one store, and which of them has a thread
 retention.py   how long threads and logs stay, and the deletions that are due
 thread_documents.py   the documents that a store makes of messages
 pages.py       pages of lists
-examination.py what `agui-gateway doctor` finds out about a store
 cursors.py     their cursors
 spans.py       which messages each version has
 log_lines.py   what the lines of a run's log say
@@ -19,7 +18,7 @@ Below: events, messages, documents. Above: the stores, the runner.
 """
 
 from gateway.clock import Kept
-from gateway.store.examination import Finding, Level
+from gateway.findings import Finding, Level
 from gateway.store.gateways import Alone, Gateway, GatewayEvents, Gateways, HeldElsewhereError
 from gateway.store.pages import Item, Page
 from gateway.store.retention import LEAST_LIFE_SECONDS, PAUSED_LIFE_SECONDS, DueDeletion, RetentionStore

@@ -14,7 +14,7 @@ from gateway.agent import Secret
 from gateway.clock import Clock
 from gateway.commit_window import WindowSeconds
 from gateway.documents.document import DocumentStore
-from gateway.store.examination import Finding, unexamined
+from gateway.findings import Finding, unexamined
 from gateway.store.gateways import Gateway, Gateways
 from gateway.store.retention import RetentionStore
 from gateway.store.runs import RunStore

@@ -7,11 +7,10 @@ trusted) and `aws_region=REGION` (requests signed with the process's AWS credent
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Sequence
 
-from gateway.errors import ConfigurationError
-from gateway.opensearch.address import parse_address
+from gateway.opensearch.address import SCHEME, parse_address
+from gateway.opensearch.extra import needing_client
 from gateway.store import Finding, Gateway, Store, StoreEnvironment, StoreType
 
 
@@ -21,14 +20,14 @@ def open_opensearch(url: str, environment: StoreEnvironment) -> Store:
     Raises:
         ConfigurationError: the URL is not one of an OpenSearch store, or its client is not installed.
     """
-    with _client():
+    with needing_client("store"):
         from gateway.opensearch.store import OpenSearchStore
     return OpenSearchStore(parse_address(url, environment.directory), environment)
 
 
 def examine_opensearch(url: str, environment: StoreEnvironment) -> AsyncGenerator[Finding]:
     """Look at the cluster that the URL names. Raises ConfigurationError as `open_opensearch`."""
-    with _client():
+    with needing_client("store"):
         from gateway.opensearch.doctor import examine
     return examine(parse_address(url, environment.directory), environment)
 
@@ -37,7 +36,7 @@ async def gateways_of_opensearch(url: str, environment: StoreEnvironment) -> Seq
     """The gateways that use the prefix that the URL names. Raises ConfigurationError as `open_opensearch`, and
     StoreError.
     """
-    with _client():
+    with needing_client("store"):
         from gateway.opensearch.bulks import Bulks
         from gateway.opensearch.cluster import Cluster
         from gateway.opensearch.membership import list_path, read_gateways
@@ -51,14 +50,4 @@ async def gateways_of_opensearch(url: str, environment: StoreEnvironment) -> Seq
         await cluster.close()
 
 
-@contextmanager
-def _client() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigurationError(
-            "an opensearch: store needs OpenSearch's client; install it with: pip install 'agui-gateway[opensearch]'"
-        ) from error
-
-
-STORE = StoreType("opensearch", open_opensearch, examine=examine_opensearch, gateways=gateways_of_opensearch)
+STORE = StoreType(SCHEME, open_opensearch, examine=examine_opensearch, gateways=gateways_of_opensearch)

@@ -123,9 +123,9 @@ def _as_names(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
-IndexNames = Annotated[
+Names = Annotated[
     tuple[str, ...],
     BeforeValidator(_as_names),
     WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
 ]
-"""Names of indices as an operator gives them: a list, its JSON text, or one bare name."""
+"""Names as an operator gives them: a list, its JSON text, or one bare name."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from gateway.agent import ToolSettings
 from gateway.errors import ToolError
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
-from gateway.search_engine import SearchEngine
+from gateway.search_engine import Asker, SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
-from gateway.tool_definitions.parameters import IndexNames, ToolParameters, given_names, read_parameters, tool_label
+from gateway.tool_definitions.parameters import Names, ToolParameters, given_names, read_parameters, tool_label
 from gateway.tool_output import bounded, text_blocks
 
 _DESCRIPTION = (
@@ -37,7 +37,7 @@ _SCHEMA: JsonObject = {
 class IndexMappingParameters(ToolParameters):
     """The `parameters` of an IndexMappingTool, which tells the model the fields and settings of indices."""
 
-    index: IndexNames = ()
+    index: Names = ()
     """The indices that are described if the model names none."""
     local: bool = False
     """A parameter of ml-commons, without effect here."""
@@ -55,7 +55,7 @@ class IndexMappingTool:
         names = given_names(arguments, "index") or self.parameters.index
         if not names:
             raise ToolError("the argument 'index' is missing: the names of the indices to describe")
-        found = await self.engine.mapping(names)
+        found = await self.engine.mapping(names, Asker(context.owner))
         if not found:
             text = f"There were no results searching the index parameter [{','.join(names)}]."
         else:

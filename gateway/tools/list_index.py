@@ -14,9 +14,9 @@ from pydantic import Field
 
 from gateway.agent import ToolSettings
 from gateway.messages import ContentBlock, JsonObject, ToolSpec
-from gateway.search_engine import SearchEngine
+from gateway.search_engine import Asker, SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
-from gateway.tool_definitions.parameters import IndexNames, ToolParameters, given_names, read_parameters, tool_label
+from gateway.tool_definitions.parameters import Names, ToolParameters, given_names, read_parameters, tool_label
 from gateway.tool_output import bounded, text_blocks
 
 _DESCRIPTION = (
@@ -52,7 +52,7 @@ _COLUMNS = {
 class ListIndexParameters(ToolParameters):
     """The `parameters` of a ListIndexTool, which tells the model which indices there are."""
 
-    indices: IndexNames = ()
+    indices: Names = ()
     """The indices that are listed if the model names none."""
     local: bool = False
     """A parameter of ml-commons, without effect here."""
@@ -72,7 +72,7 @@ class ListIndexTool:
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
         names = given_names(arguments, "indices") or self.parameters.indices
-        rows = await self.engine.list_indices(names)
+        rows = await self.engine.list_indices(names, Asker(context.owner))
         if not rows:
             text = f"There were no results searching the indices parameter [{','.join(names)}]."
         else:

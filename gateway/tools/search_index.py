@@ -27,8 +27,9 @@ from gateway.agent import ToolSettings
 from gateway.errors import ToolError
 from gateway.messages import ContentBlock, JsonObject, JsonValue, ToolSpec
 from gateway.query_dsl.search_size import MAX_SEARCH_BYTES
-from gateway.search_engine import SearchEngine
+from gateway.search_engine import Asker, SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
+from gateway.tool_definitions.hits import hit_lines
 from gateway.tool_definitions.parameters import ToolParameters, parameter_error, read_parameters, tool_label
 from gateway.tool_output import bounded, json_text, text_blocks
 from gateway.turns.tool_calls import schema_problem
@@ -54,7 +55,9 @@ _SCHEMA: JsonObject = {
 }
 _PLACEHOLDER = re.compile(r"\$\{parameters\.([A-Za-z_][A-Za-z0-9_]*)\}")
 # A search body without any of these is taken for the query in it, which is how models often write it.
-_BODY_KEYS = frozenset({"query", "size", "from", "_source", "sort", "aggs", "aggregations", "track_total_hits"})
+_BODY_KEYS = frozenset(
+    {"query", "size", "from", "_source", "sort", "aggs", "aggregations", "track_total_hits", "suggest", "post_filter"}
+)
 
 
 _OBJECT_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "null"}]})
@@ -98,7 +101,7 @@ class SearchIndexTool:
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
         index, body = self._search(arguments)
-        response = await self.engine.search(index, body, context.owner)
+        response = await self.engine.search(index, body, Asker(context.owner))
         text = json_text(response) if self.parameters.return_raw_response else "".join(_lines(response))
         return bounded(text_blocks(text), self.parameters.max_output_characters)
 
@@ -124,14 +127,10 @@ class SearchIndexTool:
 
 
 def _lines(response: JsonObject) -> Iterator[str]:
-    found = response.get("hits")
-    hits = found.get("hits") if isinstance(found, dict) else None
-    for hit in hits if isinstance(hits, list) else ():
-        if isinstance(hit, dict):
-            kept = {key: hit[key] for key in ("_index", "_source", "_id", "_score") if key in hit}
-            yield json_text(kept) + "\n"
-    if "aggregations" in response:  # ml-commons' tool leaves these out, so the model asks for them in vain
-        yield json_text({"aggregations": response["aggregations"]}) + "\n"
+    yield from hit_lines(response)
+    for name in ("aggregations", "suggest"):  # ml-commons' tool leaves these out, so the model asks for them in vain
+        if name in response:
+            yield json_text({name: response[name]}) + "\n"
 
 
 def _parsed(query: JsonValue) -> JsonValue:

@@ -13,7 +13,7 @@ from a2a.types import ListTaskPushNotificationConfigsResponse, TaskPushNotificat
 from google.protobuf.json_format import ParseDict
 
 from gateway.a2a.push_configs import CONFIGS
-from gateway.access.callers import LOCAL_OWNER
+from gateway.owners import LOCAL_OWNER
 from tests.a2a_push_scene import kinds
 from tests.a2a_scene import A2AScene, a2a_gateway, said, state_of
 from tests.openai_chat_server import ChatServer, Script, chat_server

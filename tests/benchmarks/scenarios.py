@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.access.callers import LOCAL_OWNER
 from gateway.agents.stored import ABOUT, AGENTS, DEFINITION
 from gateway.messages import JsonObject, Message, TextBlock
+from gateway.owners import LOCAL_OWNER
 from gateway.sqlite.address import Address
 from gateway.sqlite.store import SqliteStore
 from gateway.store import RunRecord, RunStatus, Thread

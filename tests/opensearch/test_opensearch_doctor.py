@@ -18,7 +18,7 @@ import pytest
 from gateway.agent import Secret
 from gateway.clock import SystemClock
 from gateway.messages import JsonObject
-from gateway.opensearch import doctor
+from gateway.opensearch import doctor, reach
 from gateway.opensearch.address import Address, parse_address
 from gateway.opensearch.cluster import Cluster
 from gateway.opensearch.document_records import INDEX
@@ -119,7 +119,7 @@ async def test_a_port_where_nothing_listens_is_a_problem() -> None:
 
 
 async def test_a_cluster_that_does_not_answer_is_a_problem_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_REACH_SECONDS", 0.2)
+    monkeypatch.setattr(reach, "_REACH_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         waiting = [socket.socket() for _ in range(4)]
         for each in waiting:
@@ -136,7 +136,7 @@ async def test_a_cluster_that_is_silent_when_it_should_speak_tls_is_a_problem(mo
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(doctor, "_REACH_SECONDS", 0.2)
+    monkeypatch.setattr(reach, "_REACH_SECONDS", 0.2)
     async with listening(silent) as listener:
         findings = await findings_of(address_of(port_of(listener), "&tls=true"))
 
@@ -205,7 +205,7 @@ async def test_any_other_failure_of_a_connection_is_a_problem(monkeypatch: pytes
 
 
 async def test_a_password_in_plain_text_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_LOCAL", frozenset[str]())
+    monkeypatch.setattr(reach, "_LOCAL", frozenset[str]())
 
     assert not_ok(await found()) == [("connection", Level.WARNING)]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.callers import LOCAL_OWNER
 from gateway.events import Completed, Event, RunFinished, RunStarted, TextDelta, TextEnded, TextStarted
 from gateway.frozen import replace
+from gateway.owners import LOCAL_OWNER
 from gateway.records import encode_events
 from gateway.store import RunRecord, RunStatus, Store, Thread
 from tests.movable_clock import MovableClock

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.callers import LOCAL_OWNER, Caller
+from gateway.access.callers import Caller
 from gateway.access.limits import Meter
 from gateway.errors import NotFoundError
+from gateway.owners import LOCAL_OWNER
 from gateway.protocol import ProtocolEnvironment
 from gateway.sse import OpenStreams
 from tests.runner_scene import SAYS_HELLO, agent_of, question, read, runner_scene

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gateway.access.callers import LOCAL_OWNER
 from gateway.agent import AgentInput, Budgets, InterruptAnswer
 from gateway.errors import NotFoundError
 from gateway.events import Interrupted, RunFinished, TextDelta
 from gateway.messages import Message, TextBlock, ToolResult, ToolSpec
+from gateway.owners import LOCAL_OWNER
 from gateway.store import RunRecord, RunStatus, Thread, ThreadChange
 from tests.agent_inputs import changed
 from tests.loop_runs import adder

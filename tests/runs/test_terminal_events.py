@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.callers import LOCAL_OWNER
 from gateway.events import RunFailed, RunFinished
+from gateway.owners import LOCAL_OWNER
 from tests.openai_scene import AGENTS
 from tests.running_gateway import agent, local_gateway, run_body, scripted
 

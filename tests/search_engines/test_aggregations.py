@@ -11,6 +11,7 @@ import pytest
 
 from gateway.errors import ToolError
 from gateway.messages import JsonObject, JsonValue
+from gateway.search_engine import SearchEnvironment, SearchSettings
 from gateway.search_engines.embedded import ENGINE, EmbeddedSearchEngine
 
 ORDERS: list[dict[str, JsonValue]] = [
@@ -26,7 +27,7 @@ MAPPINGS: JsonObject = {
 
 @pytest.fixture
 async def engine() -> AsyncIterator[EmbeddedSearchEngine]:
-    opened = ENGINE.open("embedded:", Path.cwd())
+    opened = ENGINE.open(SearchSettings("embedded:"), SearchEnvironment(Path.cwd()))
     assert isinstance(opened, EmbeddedSearchEngine)
     await opened.index("orders", ORDERS, MAPPINGS)
     yield opened

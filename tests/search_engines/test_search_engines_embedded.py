@@ -14,6 +14,7 @@ import pytest
 
 from gateway.errors import ConfigurationError, ToolError
 from gateway.messages import JsonObject, JsonValue
+from gateway.search_engine import SearchEnvironment, SearchSettings
 from gateway.search_engines.embedded import ENGINE, EmbeddedSearchEngine
 from tests.found_books import hits, ids
 
@@ -380,7 +381,7 @@ class TestIndexing:
 class TestUrls:
     async def test_a_file_keeps_what_is_in_it(self, tmp_path: Path) -> None:
         for prefix in ("embedded:", "embedded://"):
-            engine = ENGINE.open(f"{prefix}{tmp_path}/search.db", Path.cwd())
+            engine = ENGINE.open(SearchSettings(f"{prefix}{tmp_path}/search.db"), SearchEnvironment(Path.cwd()))
             assert isinstance(engine, EmbeddedSearchEngine)
             await engine.index("notes", [{"_id": prefix, "text": "kept"}])
             await engine.close()
@@ -391,7 +392,7 @@ class TestUrls:
         before = os.umask(0o022)
         try:
             for _ in range(2):
-                engine = ENGINE.open(f"embedded:{path}", Path.cwd())
+                engine = ENGINE.open(SearchSettings(f"embedded:{path}"), SearchEnvironment(Path.cwd()))
                 await engine.list_indices()
                 await engine.close()
                 assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -403,22 +404,22 @@ class TestUrls:
         with sqlite3.connect(tmp_path / "other.db") as other:
             other.execute("CREATE TABLE precious (x)")
         other.close()
-        engine = ENGINE.open(f"embedded:{tmp_path}/other.db", Path.cwd())
+        engine = ENGINE.open(SearchSettings(f"embedded:{tmp_path}/other.db"), SearchEnvironment(Path.cwd()))
         with pytest.raises(ToolError, match="name another file"):
             await engine.list_indices()
         await engine.close()
         (tmp_path / "text.db").write_text("no database at all, just words" * 100)
-        engine = ENGINE.open(f"embedded:{tmp_path}/text.db", Path.cwd())
+        engine = ENGINE.open(SearchSettings(f"embedded:{tmp_path}/text.db"), SearchEnvironment(Path.cwd()))
         with pytest.raises(ToolError, match="cannot be used"):
             await engine.list_indices()
         await engine.close()
 
     async def test_a_directory_that_is_not_there_is_refused_at_once(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match="cannot be a file"):
-            ENGINE.open(f"embedded:{tmp_path}/nowhere/search.db", Path.cwd())
+            ENGINE.open(SearchSettings(f"embedded:{tmp_path}/nowhere/search.db"), SearchEnvironment(Path.cwd()))
 
     async def test_a_closed_engine_says_so(self) -> None:
-        engine = ENGINE.open("embedded:", Path.cwd())
+        engine = ENGINE.open(SearchSettings("embedded:"), SearchEnvironment(Path.cwd()))
         await engine.close()
         await engine.close()
         with pytest.raises(ToolError, match="closed"):
@@ -426,7 +427,7 @@ class TestUrls:
 
 
 async def reopened(directory: Path) -> JsonObject:
-    engine = ENGINE.open(f"embedded:{directory}/search.db", Path.cwd())
+    engine = ENGINE.open(SearchSettings(f"embedded:{directory}/search.db"), SearchEnvironment(Path.cwd()))
     try:
         return await engine.search("notes", {"query": {"match": {"text": "kept"}}})
     finally:
@@ -440,7 +441,7 @@ def document_ids(found: list[JsonObject]) -> set[str]:
 class TestSample:
     @pytest.fixture
     async def sample(self) -> AsyncIterator[EmbeddedSearchEngine]:
-        opened = ENGINE.open("embedded:sample", Path.cwd())
+        opened = ENGINE.open(SearchSettings("embedded:sample"), SearchEnvironment(Path.cwd()))
         assert isinstance(opened, EmbeddedSearchEngine)
         yield opened
         await opened.close()
@@ -477,7 +478,7 @@ class TestSample:
 
 
 async def test_a_relative_path_is_relative_to_the_configuration(tmp_path: Path) -> None:
-    engine = ENGINE.open("embedded:search.db", tmp_path)
+    engine = ENGINE.open(SearchSettings("embedded:search.db"), SearchEnvironment(tmp_path))
     assert isinstance(engine, EmbeddedSearchEngine)
     await engine.index("notes", [{"text": "hello"}])
     await engine.close()

@@ -12,6 +12,7 @@ import pytest_asyncio
 from gateway.embedded_index.search_slots import Rest, SearchAbandonedError, SearchSlots
 from gateway.errors import ToolError
 from gateway.messages import JsonObject, JsonValue
+from gateway.search_engine import Asker
 from gateway.search_engines.embedded import EmbeddedSearchEngine
 from tests.found_books import hits
 from tests.waiting import DEADLINE_SECONDS, until
@@ -130,10 +131,10 @@ async def test_searches_of_the_embedded_engine_share_one_connection() -> None:
 
     async def refused() -> None:
         with pytest.raises(ToolError, match="would take too long"):
-            await engine.search("words", {"query": {"bool": {"should": too_much}}}, "alice")
+            await engine.search("words", {"query": {"bool": {"should": too_much}}}, Asker("alice"))
 
     found = await asyncio.wait_for(
-        asyncio.gather(*(engine.search("words", body, name) for name in ("bob", "carol")), refused(), refused()),
+        asyncio.gather(*(engine.search("words", body, Asker(name)) for name in ("bob", "carol")), refused(), refused()),
         DEADLINE_SECONDS,
     )
     assert hits(alone)

@@ -13,7 +13,7 @@ from gateway.clock import SystemClock
 from gateway.errors import ConfigurationError, ToolError
 from gateway.http_client.clients import HttpClients
 from gateway.messages import JsonObject, JsonValue, TextBlock
-from gateway.search_engine import SearchEngine
+from gateway.search_engine import SearchEngine, SearchEnvironment, SearchSettings
 from gateway.search_engines.embedded import ENGINE
 from gateway.tool import SharedState, Tool, ToolContext, ToolEnvironment, ToolType
 from gateway.tools.index_mapping import TOOL_TYPE as INDEX_MAPPING
@@ -26,7 +26,7 @@ CONTEXT = ToolContext("call_1", "owner", "thread_1", "run_1", "agent_1", SharedS
 
 @pytest.fixture
 async def engine() -> AsyncIterator[SearchEngine]:
-    opened = ENGINE.open("embedded:sample", Path.cwd())
+    opened = ENGINE.open(SearchSettings("embedded:sample"), SearchEnvironment(Path.cwd()))
     yield opened
     await opened.close()
 

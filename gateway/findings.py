@@ -1,6 +1,6 @@
-"""What an examination of a store finds: `agui-gateway doctor` shows it.
+"""What an examination of a store or a search engine finds: `agui-gateway doctor` shows it.
 
-Below: the standard library. Above: store, whose `StoreType` says how its stores are examined.
+Below: the standard library. Above: store and search_engine, whose parts say how they are examined.
 """
 
 from __future__ import annotations
