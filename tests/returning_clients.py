@@ -41,11 +41,13 @@ class Sent(NamedTuple):
     run_id: str = ""
     headers: Mapping[str, str] = NO_HEADERS
     repeats: bool = True
+    events: str = ""
 
 
 def _ag_ui(thread_id: str, text: str) -> Sent:
     asked = [{"id": f"user-{text}", "role": "user", "content": text}]
-    return Sent(f"/agents/{AGENT}/run", run_body(thread_id=thread_id, run_id=text, messages=asked), text)
+    body = run_body(thread_id=thread_id, run_id=text, messages=asked)
+    return Sent(f"/agents/{AGENT}/run", body, text, events=f"/runs/{text}/events")
 
 
 def _agent_api(thread_id: str, text: str) -> Sent:
@@ -83,6 +85,15 @@ PROTOCOLS: Final[Mapping[str, Callable[[str, str], Sent]]] = {
     "ml-commons": _ml_commons,
 }
 """How a question is asked on a thread."""
+_ENDS: Final[Mapping[str, tuple[bytes, ...]]] = {
+    "ag-ui": (b'"type":"RUN_FINISHED"', b'"type":"RUN_ERROR"'),
+    "agent-api": (b'"object":"response","status":"completed"', b'"object":"response","status":"failed"'),
+    "responses": (b"data: [DONE]",),
+    "chat": (b"data: [DONE]",),
+    "a2a": (b'"state":"TASK_STATE_COMPLETED"', b'"state":"TASK_STATE_FAILED"'),
+    "ml-commons": (b'"is_last":true', b'data: {"error"'),
+}
+"""One of these is in the last frame of an answer that is whole."""
 
 _HEADS: Final = (b"event: response.created\n", b"event: response.in_progress\n", b'"role":"assistant","content":""')
 """In the frames of OpenAI's protocols that may come before there is anything of an answer."""
@@ -113,8 +124,11 @@ class Asked:
 
 @dataclass(slots=True)
 class ReturningClient:
+    """`attaches`: its run goes on while it is away, and it comes back to that run's events."""
+
     protocol: str
     name: str
+    attaches: bool = False
     thread_id: str = ""
     asked: list[Asked] = field(default_factory=list)
 
@@ -142,7 +156,9 @@ class ReturningClient:
             text = f"{self.name}-{len(self.asked)}"
             last = Asked(text, PROTOCOLS[self.protocol](self.thread_id, text))
             self.asked.append(last)
-        await read_answer(gateway, last, on_frame)
+        await read_answer(gateway, last, on_frame, attaches=self.attaches and bool(last.frames))
+        is_whole = not last.frames or any(end in last.frames[-1] for end in _ENDS[self.protocol])
+        assert is_whole, f"{last.text}: a stream that was cut off looks whole: {last.frames[-1]!r}"
 
     async def read_again(self, gateway: GatewayClient) -> None:
         """All answers, which must be what they were."""
@@ -151,10 +167,14 @@ class ReturningClient:
                 await read_answer(gateway, each)
 
 
-async def read_answer(gateway: GatewayClient, asked: Asked, on_frame: Callable[[], None] = lambda: None) -> None:
+async def read_answer(
+    gateway: GatewayClient, asked: Asked, on_frame: Callable[[], None] = lambda: None, *, attaches: bool = False
+) -> None:
     """Send a question. What was seen before of its answer must be the beginning, or all if the answer had ended."""
     sent, count = asked.sent, 0
     request = gateway.http.stream("POST", sent.path, json=dict(sent.body), headers=dict(sent.headers))
+    if attaches and sent.events:
+        request = gateway.http.stream("GET", sent.events)
     async with request as response, aclosing(_frames(response)) as frames:
         async for frame in frames:
             _hear(asked, count, frame)
