@@ -89,8 +89,8 @@ checks-beside:
 test-web-demo: .venv/dev-stamp $(WEB_DEMO)
 	@$(USE_NODE); cd web-demo && npm test
 
-# a cluster whose requests are lost at every place, that is killed, and walks of many writes over one; a gateway that is
-# killed thirty times under load: half an hour
+# a cluster whose requests are lost at every place, that is killed, and walks of many writes over one; gateways that are
+# killed thirty times under load, whose node breaks, and between which connections are cut: three quarters of an hour
 faults: .venv/dev-stamp
 	@$(BIN)/python -m tests.opensearch.node
 	$(PYTEST) -m faults tests/opensearch tests/faults $(PYTEST_ARGS)

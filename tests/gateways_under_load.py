@@ -32,6 +32,10 @@ COUNT: Final = 3
 _AGAIN_SECONDS = 0.1
 
 
+class LeftError(Exception):
+    """A client has left its stream in the middle."""
+
+
 async def pass_seconds(seconds: float) -> None:
     """Let a fault last."""
     with suppress(TimeoutError):
@@ -71,28 +75,48 @@ class Place:
 
 @dataclass(slots=True)
 class LoadedGateways:
-    """`client` speaks to all of them in turn. Each of `clients` asks one question after the other."""
+    """`client` speaks to all of them in turn. Each of `clients` asks one question after the other. `troubles` are what
+    cut them off, and what refused them.
+    """
 
     places: list[Place]
     client: GatewayClient
     clients: list[ReturningClient]
+    troubles: list[httpx.HTTPError | RefusedError] = field(default_factory=list)
 
-    async def suffer(self, frames: int, fault: Callable[[], Awaitable[None]]) -> None:
-        """Let the clients read so many frames, then do that while they read on."""
+    async def suffer(
+        self, frames: int, fault: Callable[[], Awaitable[None]], leaves: Callable[[], bool] | None = None
+    ) -> None:
+        """Let the clients read so many frames, then do that while they read on. `leaves`: whether one leaves its stream
+        at a frame, to come back at once, while its run goes on.
+        """
+        for client in self.clients:
+            client.attaches = leaves is not None
         over, load = asyncio.Event(), Load(frames)
         async with asyncio.timeout(2 * DEADLINE_SECONDS), asyncio.TaskGroup() as group:
             for client in self.clients:
-                group.create_task(self._talk_on(client, load, over))
+                group.create_task(self._talk_on(client, load, over, leaves))
             await load.is_over.wait()
             await fault()
             over.set()
 
-    async def _talk_on(self, client: ReturningClient, load: Load, over: asyncio.Event) -> None:
+    async def _talk_on(
+        self, client: ReturningClient, load: Load, over: asyncio.Event, leaves: Callable[[], bool] | None
+    ) -> None:
         """Ask, and ask again what was cut off or refused."""
+
+        def on_frame() -> None:
+            load.count()
+            if leaves is not None and leaves():
+                raise LeftError
+
         while not over.is_set():
             try:
-                await client.go_on(self.client, load.count)
-            except (httpx.HTTPError, RefusedError):
+                await client.go_on(self.client, on_frame)
+            except LeftError:
+                pass
+            except (httpx.HTTPError, RefusedError) as trouble:
+                self.troubles.append(trouble)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(over.wait(), _AGAIN_SECONDS)
 

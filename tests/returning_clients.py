@@ -47,12 +47,8 @@ class Sent(NamedTuple):
 
 def _ag_ui(thread_id: str, text: str) -> Sent:
     asked = [{"id": f"user-{text}", "role": "user", "content": text}]
-    return Sent(
-        f"/agents/{AGENT}/run",
-        run_body(thread_id=thread_id, run_id=text, messages=asked),
-        text,
-        events=f"/runs/{text}/events",
-    )
+    body = run_body(thread_id=thread_id, run_id=text, messages=asked)
+    return Sent(f"/agents/{AGENT}/run", body, text, events=f"/runs/{text}/events")
 
 
 def _agent_api(thread_id: str, text: str) -> Sent:
@@ -90,6 +86,15 @@ PROTOCOLS: Final[Mapping[str, Callable[[str, str], Sent]]] = {
     "ml-commons": _ml_commons,
 }
 """How a question is asked on a thread."""
+_ENDS: Final[Mapping[str, tuple[bytes, ...]]] = {
+    "ag-ui": (b'"type":"RUN_FINISHED"', b'"type":"RUN_ERROR"'),
+    "agent-api": (b'"object":"response","status":"completed"', b'"object":"response","status":"failed"'),
+    "responses": (b"data: [DONE]",),
+    "chat": (b"data: [DONE]",),
+    "a2a": (b'"state":"TASK_STATE_COMPLETED"', b'"state":"TASK_STATE_FAILED"'),
+    "ml-commons": (b'"is_last":true', b'data: {"error"'),
+}
+"""One of these is in the last frame of an answer that is whole."""
 
 _HEADS: Final = (b"event: response.created\n", b"event: response.in_progress\n", b'"role":"assistant","content":""')
 """In the frames of OpenAI's protocols that may come before there is anything of an answer."""
@@ -121,9 +126,11 @@ class Asked:
 
 @dataclass(slots=True)
 class ReturningClient:
+    """`attaches`: its run goes on while it is away, and it comes back to that run's events."""
+
     protocol: str
     name: str
-    follows: bool = False  # runs that go on
+    attaches: bool = False
     thread_id: str = ""
     asked: list[Asked] = field(default_factory=list)
 
@@ -151,7 +158,9 @@ class ReturningClient:
             text = f"{self.name}-{len(self.asked)}"
             last = Asked(text, PROTOCOLS[self.protocol](self.thread_id, text))
             self.asked.append(last)
-        await read_answer(gateway, last, on_frame, follows=self.follows)
+        await read_answer(gateway, last, on_frame, attaches=self.attaches)
+        is_whole = not last.frames or any(end in last.frames[-1] for end in _ENDS[self.protocol])
+        assert is_whole, f"{last.text}: a stream that was cut off looks whole: {last.frames[-1]!r}"
 
     async def read_again(self, gateway: GatewayClient) -> None:
         """All answers, which must be what they were."""
@@ -161,11 +170,11 @@ class ReturningClient:
 
 
 async def read_answer(
-    gateway: GatewayClient, asked: Asked, on_frame: Callable[[], None] = lambda: None, *, follows: bool = False
+    gateway: GatewayClient, asked: Asked, on_frame: Callable[[], None] = lambda: None, *, attaches: bool = False
 ) -> None:
     """Send a question. What was seen before of its answer must be the beginning, or all if the answer had ended."""
     sent, count = asked.sent, 0
-    if follows and sent.events and await _has_begun(gateway, asked):
+    if attaches and sent.events and await _has_begun(gateway, asked):
         request = gateway.http.stream("GET", sent.events)
     else:
         request = gateway.http.stream("POST", sent.path, json=dict(sent.body), headers=dict(sent.headers))

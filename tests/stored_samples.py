@@ -50,14 +50,16 @@ def memory_store(directory: Path) -> Store:
     return sqlite_store(directory, "sqlite://:memory:")
 
 
-def opensearch_store(directory: Path, address: str | None = None, lease_seconds: float = 10.0) -> Store:
+def opensearch_store(
+    directory: Path, address: str | None = None, lease_seconds: float = 10.0, *, url: str = ""
+) -> Store:
     """A store in the shared cluster, not opened; the folder stands for its indices. `address` and `lease_seconds` as in
-    StoreEnvironment.
+    StoreEnvironment. `url`: another way to the node.
     """
     environment = StoreEnvironment(
         SystemClock(), directory, (CLUSTER_KEY,), address=address, lease_seconds=lease_seconds
     )
-    return OPENSEARCH.open(INDEX_SETS.store_url(directory), environment)
+    return OPENSEARCH.open(INDEX_SETS.store_url(directory, url), environment)
 
 
 class OpensIn(Protocol):

@@ -74,7 +74,7 @@ class OpenLog:
 
     @property
     def is_taken_over(self) -> bool:
-        """Whether another gateway has the run: this one does not store its end either."""
+        """Whether another gateway has the run: this one neither undoes what it wrote of it nor stores its end."""
         return isinstance(self.error, ConflictError)
 
 
@@ -200,14 +200,15 @@ class Logs:
         self.go_on(log)
 
     def _lost(self, log: OpenLog, items: list[Item], error: GatewayError) -> None:
-        if isinstance(error, UnknownError):
+        if isinstance(error, UnknownError) and not log.is_taken_over:
             key = run_key(log.stored.run.owner, log.run_id)
             self._sure.undo([key], items[-1], lambda: no_chunk(log.stored.log, log.thread, len(log.firsts)))
         self.lose(log, error)
 
     def lose(self, log: OpenLog, error: GatewayError) -> None:
         """Fail what was appended, and refuse what will be: a log has no gap."""
-        log.error = error
+        if not log.is_taken_over:
+            log.error = error
         lost, log.under_way, log.waiting = [*log.under_way, *log.waiting], [], []
         if lost:
             log.next = lost[0].first

@@ -34,6 +34,7 @@ class SureWrites:
         self._sources = sources
         self._unsure: dict[Hashable, asyncio.Task[None]] = {}
         self._repeated: set[asyncio.Task[None]] = set()
+        self._lives = 0  # writes of an earlier one are not undone
 
     async def write(
         self,
@@ -50,13 +51,14 @@ class SureWrites:
             StoreError: it was not done, or it will be undone.
         """
         done: Done | None = None
+        life = self._lives
         try:
             done = await self._sources.write_one(item, seconds=seconds)
             if done.place is not None:
                 return done.place
             found = await self._sources.read_one(Key(item.index, item.document_id))
         except StoreError as error:
-            if done is not None or isinstance(error, UnknownError):
+            if life == self._lives and (done is not None or isinstance(error, UnknownError)):
                 self.undo(subjects, item, before)
             raise
         if found is None:
@@ -91,6 +93,12 @@ class SureWrites:
         task = asyncio.ensure_future(self._until_done(work))
         self._repeated.add(task)
         task.add_done_callback(self._repeated.discard)
+
+    def give_up(self) -> None:
+        """Undo and repeat nothing of all this any more: others have read it as it is, and go on from there."""
+        self._lives += 1
+        for task in (*self._unsure.values(), *self._repeated):
+            task.cancel()
 
     async def close(self) -> None:
         """Give up what cannot be done."""

@@ -514,7 +514,8 @@ class Threads:
         return items, size
 
     def forget_all(self) -> None:
-        """Forget what was read: somebody else has written it since."""
+        """Forget what was read, and undo nothing: somebody else has written it since."""
+        self.sure.give_up()
         for cache in (self._held, self._absent, self._messages, self._states):
             cache.clear()
 

@@ -29,8 +29,8 @@ class IndexSets:
         self._url = url
         self._folders = [None] * len(self._folders)
 
-    def store_url(self, folder: Path) -> str:
-        """The URL of the folder's store."""
+    def store_url(self, folder: Path, through: str = "") -> str:
+        """The URL of the folder's store; `through`: of another way to the node."""
         assert self._url, "the test has no node: it needs the fixture of tests/stores/conftest.py"
         if not folder.exists():
             return self._url_of("none")
@@ -41,10 +41,10 @@ class IndexSets:
             else:
                 self._folders.append(folder)
             self._empty(self._folders.index(folder))
-        return self._url_of(self._prefix(self._folders.index(folder)))
+        return self._url_of(self._prefix(self._folders.index(folder)), through)
 
-    def _url_of(self, prefix: str) -> str:
-        return f"{self._url.replace('http://', 'opensearch://', 1)}?prefix={prefix}"
+    def _url_of(self, prefix: str, through: str = "") -> str:
+        return f"{(through or self._url).replace('http://', 'opensearch://', 1)}?prefix={prefix}"
 
     def _prefix(self, number: int) -> str:
         return f"test-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-{number}"

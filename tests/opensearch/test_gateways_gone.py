@@ -13,6 +13,7 @@ import pytest
 from tests.gateways_under_load import loaded_gateways
 from tests.local_proxies import needs_nginx
 from tests.opensearch.index_sets import store_url
+from tests.returning_clients import RefusedError
 
 pytestmark = [pytest.mark.timeout(1800), needs_nginx]
 
@@ -36,3 +37,13 @@ async def test_what_was_seen_is_there_and_nothing_is_done_twice_whatever_happens
         for number in range(faults):
             place, frames = chance.choice(loaded.places), chance.randrange(50, 800)
             await loaded.suffer(frames, partial(place.suffer, FAULTS[number % len(FAULTS)]))
+
+
+@pytest.mark.thorough
+async def test_a_rolling_restart_breaks_no_stream(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    async with loaded_gateways(tmp_path, store_url("opensearch", tmp_path, request)) as loaded:
+        for place in loaded.places:
+            await loaded.suffer(200, partial(place.suffer, signal.SIGTERM))
+        for trouble in loaded.troubles:
+            assert isinstance(trouble, RefusedError), trouble
+            assert str(trouble).startswith("503: ")

@@ -14,8 +14,11 @@ import pytest
 
 from gateway.errors import ConflictError, GatewayError
 from gateway.messages import Message, TextBlock
+from gateway.opensearch.bulks import Item
+from gateway.opensearch.indices import EVENTS
 from gateway.records import NO_EVENTS
 from gateway.store import HeldElsewhereError, RunStatus, Store, Thread, ThreadChange
+from tests.opensearch.front import CUT_AFTER, CUT_BEFORE, front_before
 from tests.opensearch.index_sets import INDEX_SETS
 from tests.stored_samples import (
     OWNER,
@@ -256,6 +259,34 @@ async def test_an_end_that_a_paused_gateway_was_storing_replaces_no_other(tmp_pa
             await within(again)
         assert await within(two.load_run(OWNER, "r1")) == ended()
         assert await logged(two) == await logged(paused) == numbered(4)
+
+
+async def test_a_paused_gateway_undoes_nothing_that_its_successor_has_read(tmp_path: Path, opensearch_url: str) -> None:
+    async with front_before(opensearch_url) as front:
+        paused = opensearch_store(tmp_path, "http://127.0.0.1:1", LEASE_SECONDS, url=front.url)
+        two = opensearch_store(tmp_path, "http://127.0.0.1:2", LEASE_SECONDS)
+        for each in (paused, two):
+            await within(each.open())
+        await begin(paused)
+        await within(paused.append_events(OWNER, "r1", 1, records(1, 3)))
+        front.rule = lambda _, request: CUT_AFTER if b'"first":4' in request.body else CUT_BEFORE
+        late = paused.append_events(OWNER, "r1", 4, records(4, 6))
+        hasty = Item(
+            "delete", EVENTS, "none", None
+        )  # in one request with it, which fails before the events' time is over
+        paused._bulks.add(hasty, lambda _: None, seconds=LEASE_SECONDS / 2)  # type: ignore[attr-defined]
+        await pause(paused, two)
+        await within(two.hold_thread(OWNER, "t1", holds=True, takes_over=True))
+        await within(two.end_run(ended(), thread(count=2), keep=1, first=7, records=records(7, 7)))
+        assert await logged(two) == numbered(7)
+        front.forget()
+        await within(paused._members._keep_beating())  # type: ignore[attr-defined]
+        with pytest.raises(GatewayError):
+            await within(late)
+        await within(paused._threads.settled())  # type: ignore[attr-defined]
+        for each in (paused, two):
+            assert await logged(each) == numbered(7)
+            await within(each.close())
 
 
 async def begun(store: Store, name: str, count: int) -> Store | None:
