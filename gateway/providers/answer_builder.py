@@ -62,7 +62,7 @@ class AnswerBuilder:
         self._provider = provider
         self._model_id = model_id
         self._events: Events = []
-        self._adding: _Block | None = None  # the block of the last pieces
+        self._adding = _Block(TextDelta, "")  # the block of the last pieces
         self._pieces: list[str] = []  # those that are in no event yet
         self._blocks: dict[Hashable, _Block] = {}
         self._request = request
@@ -82,8 +82,10 @@ class AnswerBuilder:
 
     def take(self) -> Events:
         """The events since the last take; possibly empty."""
-        self._put_pieces()
         events, self._events = self._events, []
+        if self._pieces:
+            events.append(deltas(self._adding.kind, self._adding.id, self._pieces))
+            self._pieces = []
         return events
 
     def name_after(self, response_id: str) -> None:
@@ -266,17 +268,12 @@ class AnswerBuilder:
 
     def _begin_pieces(self, block: _Block) -> None:
         """The next pieces are those of this block: the ones that come in one read are one event."""
-        self._put_pieces()
+        self._events = self.take()
         self._adding = block
 
     def _put(self, event: Event) -> None:
-        self._put_pieces()
-        self._events.append(event)
-
-    def _put_pieces(self) -> None:
-        if self._adding is not None and self._pieces:
-            self._events.append(deltas(self._adding.kind, self._adding.id, self._pieces))
-            self._pieces = []
+        self._events = events = self.take()
+        events.append(event)
 
     def _open_text(self, key: Hashable, refusal: bool) -> _Block:
         self.close(key)
