@@ -67,9 +67,9 @@ class LiveRun:
     # Above CPython's limit for shared attribute tables: without slots each run would have a table of its own, 2 KB.
     __slots__ = (
         "_clock", "_fold", "_gathered", "_kept_waiters", "_last_future", "_phases", "_sealer", "_sequence", "_store",
-        "_unkept", "_waiting", "_waiting_count", "_window", "accepted", "agent", "audience", "cancel_reason",
-        "conversation", "failure", "first_sign_at", "kept", "left", "must_be_kept", "record", "shown_end", "task",
-        "terms", "thread", "trace", "unattended", "unkept", "waiting_messages",
+        "_unkept", "_waiting", "_window", "accepted", "agent", "audience", "backlog", "cancel_reason", "conversation",
+        "failure", "first_sign_at", "kept", "left", "must_be_kept", "record", "shown_end", "task", "terms", "thread",
+        "trace", "unattended", "unkept", "waiting_messages",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +108,7 @@ class LiveRun:
         self.left = False  # this process gave it up; the code that closes its loop later must know
         self.first_sign_at: float | None = None  # of the model's first output, in Unix seconds
         self.kept = 0  # the number of the last event that is stored and shown
+        self.backlog = 0  # how many accepted events the store has not confirmed
         self._phases = Phases()
         self._sealer = Sealer()
         self._store = store
@@ -116,7 +117,6 @@ class LiveRun:
         self._fold = RunFold()
         self._sequence = 0
         self._waiting: Events = []  # accepted deltas that are neither put in order nor numbered yet
-        self._waiting_count = 0  # how many pieces they have
         self._gathered: Events = []  # numbered, but not handed to the store yet
         self._unkept: deque[tuple[asyncio.Future[None] | None, int, int, Events]] = deque()  # first and last number
         self._last_future: asyncio.Future[None] | None = None
@@ -303,22 +303,20 @@ class LiveRun:
         then put in order, folded and numbered as one event, which takes a third of the time.
         """
         first = not (self._waiting or self._gathered)
-        count = 0
         for event in batch:
             if not isinstance(event, Deltas):
                 self._number_waiting()
                 self._number(batch)
                 break
-            count += len(event.texts)
+            self.backlog += len(event.texts)
         else:
             self._waiting += batch
-            self._waiting_count += count
         if first and (self._waiting or self._gathered):
             self._window.add(self)
 
     def _number_waiting(self) -> None:
         if self._waiting:
-            waiting, self._waiting, self._waiting_count = self._waiting, [], 0
+            waiting, self._waiting = self._waiting, []
             self._number(joined(waiting))
 
     def _number(self, batch: Events) -> None:
@@ -327,6 +325,7 @@ class LiveRun:
         if self.failure is not None:  # after lost events, they would leave a gap
             return
         self._sequence += count_of(events)
+        self.backlog = self._sequence - self.kept
         self._gathered += events
         if self.first_sign_at is None and any(isinstance(event, _FIRST_SIGNS) for event in events):
             self.first_sign_at = self._clock.now()
@@ -358,6 +357,7 @@ class LiveRun:
         self.hand_over()
         first = self._sequence + 1
         self._sequence += count_of(events)
+        self.backlog = self._sequence - self.kept
         self._unkept.append((None, first, self._sequence, events))
         return first, encode_events(events, self._clock.now())
 
@@ -383,11 +383,6 @@ class LiveRun:
         self.unkept = error
         self.enter(Phase.UNKEPT)
         self._wake_kept_waiters()
-
-    @property
-    def backlog(self) -> int:
-        """How many events the store has not confirmed."""
-        return self._sequence + self._waiting_count - self.kept
 
     async def wait_kept(self) -> None:
         """Wait until everything appended is stored.
@@ -426,6 +421,7 @@ class LiveRun:
         return self.failure or error
 
     def _publish(self, first: int, last: int, events: Events) -> None:
+        self.backlog -= last - self.kept
         self.kept = last
         self.audience.feed(first, events)
         if self._kept_waiters:
