@@ -296,15 +296,17 @@ class LiveRun:
             elif kind is ModelCallAccepted:
                 self.accepted = True
 
-    def accept(self, batch: Events) -> None:
-        """Accept the next events. The store gets them soon, and viewers once it has them.
+    def accept(self, batch: Events) -> RunFinished | RunFailed | None:
+        """Accept the next events. The store gets them soon, and viewers once it has them. Returns the run's end, if it
+        is the last of them: it is not accepted, because it is stored in another way.
 
         Deltas wait until something else comes, somebody asks for them or they are handed over: those of one text are
         then put in order, folded and numbered as one event, which takes a third of the time.
         """
-        first = not (self._waiting or self._gathered)
+        first, end = not (self._waiting or self._gathered), None
         for event in batch:
             if not isinstance(event, Deltas):
+                batch, end = _without_end(batch)
                 self._number_waiting()
                 self._number(batch)
                 break
@@ -313,6 +315,7 @@ class LiveRun:
             self._waiting += batch
         if first and (self._waiting or self._gathered):
             self._window.add(self)
+        return end
 
     def _number_waiting(self) -> None:
         if self._waiting:
@@ -488,3 +491,8 @@ class LiveRun:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+def _without_end(batch: Events) -> tuple[Events, RunFinished | RunFailed | None]:
+    last = batch[-1]
+    return (batch[:-1], last) if isinstance(last, RunFinished | RunFailed) else (batch, None)
