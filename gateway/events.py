@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal, Self, TypeAlias, TypeVar
+from typing import Final, Literal, Self, TypeAlias
 
 from gateway.errors import LIMIT_CODE
-from gateway.frozen import draft_of, quickly_made
+from gateway.frozen import quickly_made
 from gateway.messages import ContentBlock, JsonObject, JsonValue, MediaBlock, Message, Opaque, Role, ToolCall
 
 # Who runs a tool: the gateway, or the client, whose next request brings the result.
@@ -144,19 +144,7 @@ class Deltas:
 
     def changed(self, id: str, texts: Iterable[str]) -> Self:
         """Other pieces of the same kind."""
-        return deltas(type(self), id, texts)
-
-
-DeltasT = TypeVar("DeltasT", bound=Deltas)
-_DraftOfDeltas: Final = draft_of(Deltas)
-
-
-def deltas(kind: type[DeltasT], id: str, texts: Iterable[str]) -> DeltasT:
-    """`kind(id, texts)` in half of the time: one is made for each network read."""
-    made: DeltasT = (draft := _DraftOfDeltas())
-    draft.id, draft.texts = id, tuple(texts)
-    draft.__class__ = kind
-    return made
+        return type(self)(id, tuple(texts))
 
 
 # Set the fields of a frozen event.

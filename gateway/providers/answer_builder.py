@@ -14,6 +14,7 @@ from uuid import UUID
 
 from gateway.errors import limit_reached
 from gateway.events import (
+    Deltas,
     Event,
     Events,
     MediaGiven,
@@ -33,13 +34,14 @@ from gateway.events import (
     ToolCallStarted,
     Usage,
     UsageReported,
-    deltas,
 )
-from gateway.frozen import replace
+from gateway.frozen import draft_of, replace
 from gateway.messages import Base64Source, JsonValue, Opaque, ToolCall, block_of_media, new_id, new_message_id
 from gateway.model import ModelRequest
 from gateway.providers.sse_reader import UnreadableAnswerError
 from gateway.wire.media_bytes import decoded_size
+
+_DraftOfDeltas = draft_of(Deltas)  # one is made for each network read
 
 
 @dataclass(slots=True)
@@ -84,7 +86,9 @@ class AnswerBuilder:
         """The events since the last take; possibly empty."""
         events, self._events = self._events, []
         if self._pieces:
-            events.append(deltas(self._adding.kind, self._adding.id, self._pieces))
+            block, draft = self._adding, _DraftOfDeltas()
+            draft.id, draft.texts, draft.__class__ = block.id, tuple(self._pieces), block.kind
+            events.append(draft)
             self._pieces = []
         return events
 

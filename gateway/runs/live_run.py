@@ -303,17 +303,22 @@ class LiveRun:
         Deltas wait until something else comes, somebody asks for them or they are handed over: those of one text are
         then put in order, folded and numbered as one event, which takes a third of the time.
         """
-        first, end = not (self._waiting or self._gathered), None
         for event in batch:
             if not isinstance(event, Deltas):
-                batch, end = _without_end(batch)
-                self._number_waiting()
-                self._number(batch)
-                break
+                return self._accept_at_once(batch)
             self.backlog += len(event.texts)
-        else:
-            self._waiting += batch
-        if first and (self._waiting or self._gathered):
+        first = not self._waiting
+        self._waiting += batch
+        if first:
+            self._window.add(self)
+        return None
+
+    def _accept_at_once(self, batch: Events) -> RunFinished | RunFailed | None:
+        self._number_waiting()
+        last = batch[-1]
+        end = last if isinstance(last, RunFinished | RunFailed) else None
+        self._number(batch if end is None else batch[:-1])
+        if self._gathered:
             self._window.add(self)
         return end
 
@@ -491,8 +496,3 @@ class LiveRun:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-
-
-def _without_end(batch: Events) -> tuple[Events, RunFinished | RunFailed | None]:
-    last = batch[-1]
-    return (batch[:-1], last) if isinstance(last, RunFinished | RunFailed) else (batch, None)
