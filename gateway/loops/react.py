@@ -95,15 +95,17 @@ class ReactLoop:
                 # Not a generator of its own: this is the hot path, and every layer costs each batch a switch.
                 async with aclosing(run.ask_model()) as responses:
                     with deadline:
-                        while True:  # `async for` would look up the iterator's methods each time
+                        while not deadline.expired:
                             try:
-                                response = await responses.__anext__()
+                                response = await responses.__anext__()  # `async for` would look it up each time
                             except StopAsyncIteration:
                                 break
                             if events := run.follow_model(response):
-                                deadline.pause()
+                                deadline.paused = True
                                 yield events
-                                deadline.resume()
+                                deadline.paused = False
+                        else:
+                            raise DeadlineError
                 if run.made_calls():
                     async with aclosing(run.tools.answer(run.calls, refused_because=run.refusal())) as batches:
                         async for batch in batches:
