@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal, Self, TypeAlias, TypeVar
+from typing import Final, Literal, Self, TypeAlias
 
 from gateway.errors import LIMIT_CODE
-from gateway.frozen import draft_of, quickly_made
+from gateway.frozen import quickly_made
 from gateway.messages import ContentBlock, JsonObject, JsonValue, MediaBlock, Message, Opaque, Role, ToolCall
 
 # Who runs a tool: the gateway, or the client, whose next request brings the result.
@@ -154,19 +154,7 @@ class Deltas:
 
     def changed(self, id: str, texts: Iterable[str]) -> Self:
         """Other pieces of the same kind."""
-        return deltas(type(self), id, texts)
-
-
-DeltasT = TypeVar("DeltasT", bound=Deltas)
-_DraftOfDeltas: Final = draft_of(Deltas)
-
-
-def deltas(kind: type[DeltasT], id: str, texts: Iterable[str]) -> DeltasT:
-    """`kind(id, texts)` in half of the time: one is made for each network read."""
-    made: DeltasT = (draft := _DraftOfDeltas())
-    draft.id, draft.texts = id, tuple(texts)
-    draft.__class__ = kind
-    return made
+        return type(self)(id, tuple(texts))
 
 
 # Set the fields of a frozen event.
@@ -566,20 +554,23 @@ def joined(events: Events) -> Events:
     """The events, with consecutive pieces of one text, reasoning or call in one event. One alone: the same list."""
     if len(events) == 1:
         return events
-    found: Events = []
-    begun: TextDelta | ReasoningDelta | ToolCallDelta | None = None  # the last event of `found`, and all of its pieces
+    found: list[tuple[Event, list[str]]] = []  # each with all of its pieces
+    kind: type[Event] | None = None  # of the last one, if it has pieces; and its id and its pieces
+    id = ""
     texts: list[str] = []
     for event in events:
-        if isinstance(event, Deltas) and begun is not None and event.id == begun.id and type(event) is type(begun):
+        if not isinstance(event, Deltas):
+            kind, texts = None, []
+        elif event.id == id and type(event) is kind:
             texts += event.texts
             continue
-        if begun is not None and len(texts) > len(begun.texts):
-            found[-1] = begun.changed(begun.id, texts)
-        begun, texts = (event, [*event.texts]) if isinstance(event, Deltas) else (None, [])
-        found.append(event)
-    if begun is not None and len(texts) > len(begun.texts):
-        found[-1] = begun.changed(begun.id, texts)
-    return found
+        else:
+            kind, id, texts = type(event), event.id, [*event.texts]
+        found.append((event, texts))
+    return [
+        event.changed(event.id, texts) if isinstance(event, Deltas) and len(texts) > len(event.texts) else event
+        for event, texts in found
+    ]
 
 
 def sliced(events: Iterable[Event], start: int, stop: int | None = None) -> Events:

@@ -158,10 +158,11 @@ class Transcript:
         added = 0
         for event in events:
             if isinstance(event, Deltas):
-                item = self._calls[event.id] if type(event) is ToolCallDelta else self._entries[event.id]
-                assert item.parts is not None, "it has begun"
-                item.parts += event.texts
-                text = "".join(event.texts)
+                texts = event.texts
+                parts = (self._calls[event.id] if type(event) is ToolCallDelta else self._entries[event.id]).parts
+                assert parts is not None, "it has begun"
+                parts += texts
+                text = "".join(texts)
                 added += len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
             else:
                 self._add(event)

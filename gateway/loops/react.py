@@ -96,15 +96,17 @@ class ReactLoop:
                     # Not a generator of its own: this is the hot path, and every layer costs each batch a switch.
                     async with aclosing(run.ask_model()) as responses:
                         with deadline:
-                            while True:  # `async for` would look up the iterator's methods each time
+                            while not deadline.expired:
                                 try:
-                                    response = await responses.__anext__()
+                                    response = await responses.__anext__()  # `async for` would look it up each time
                                 except StopAsyncIteration:
                                     break
                                 if events := run.follow_model(response):
-                                    deadline.pause()
+                                    deadline.paused = True
                                     yield events
-                                    deadline.resume()
+                                    deadline.paused = False
+                            else:
+                                raise DeadlineError
                 has_answer = False
                 if run.made_calls():
                     async with aclosing(run.tools.answer(run.open_calls, refused_because=run.refusal())) as batches:
@@ -296,7 +298,7 @@ class _Run:
         words = [message.id for message in turn if any(type(block) is not ToolCall for block in message.content)]
         calls = [call.call_id for message in turn for call in message.tool_calls]
         retracted: Events = [TurnRetracted(self._turn_id, tuple(words), tuple(calls))] if turn else []
-        self._follow(retracted)
+        self._fold.follow(retracted)
         return retracted
 
     def follow_model(self, batch: Events) -> Events:
@@ -311,23 +313,33 @@ class _Run:
             self._opening = None
         if self.summary is not None:
             batch = self.summary.headed(batch)
-        rare = self._follow(batch)
-        kinds = set(map(type, rare)) if rare else ()
+        try:
+            rare = self._fold.follow(batch)
+        except (KeyError, AssertionError) as error:
+            raise ModelError(ModelErrorKind.PROTOCOL, "the model's response came out of order") from error
         self._room -= self._fold.added_bytes
-        if rare and (Raw in kinds or MediaGiven in kinds):
+        if rare:
+            batch = self._completed(batch, rare)
+        elif self._room < 0:
+            raise self._too_large()
+        return batch if self._repeated is None else self._repeated.rest(batch)
+
+    def _completed(self, batch: Events, rare: Sequence[Event]) -> Events:
+        """The batch with what only the loop knows. `rare` are its events that are not deltas."""
+        kinds = set(map(type, rare))
+        if Raw in kinds or MediaGiven in kinds:
             self._room -= _passed_on_bytes(rare)
         if self._room < 0:
             raise self._too_large()
-        if rare:
-            if ToolCallStarted in kinds:
-                batch = self.tools.with_executors(batch)
-            last = batch[-1]
-            if type(last) is ModelCallEnded:
-                self._reason = last.reason
-                self._note_held(last)
-            elif ModelCallAccepted in kinds:
-                batch = [self._with_input(event) for event in batch]
-        return batch if self._repeated is None else self._repeated.rest(batch)
+        if ToolCallStarted in kinds:
+            batch = self.tools.with_executors(batch)
+        last = batch[-1]
+        if type(last) is ModelCallEnded:
+            self._reason = last.reason
+            self._note_held(last)
+        elif ModelCallAccepted in kinds:
+            batch = [self._with_input(event) for event in batch]
+        return batch
 
     def _too_large(self) -> LimitError:
         """The limit that the current answer exceeds."""
@@ -346,13 +358,6 @@ class _Run:
         if conversation is not None and ended.response_id is not None and ended.reason in _WHOLE:
             now, digest = self._context.clock.now(), self._words.digest
             conversation.completed(self._asked, self._turn_id, ended.response_id, ended.continued, now, digest)
-
-    def _follow(self, batch: Events) -> Sequence[Event]:
-        """Add a batch to the transcript. Returns the events that are not deltas."""
-        try:
-            return self._fold.follow(batch)
-        except (KeyError, AssertionError) as error:
-            raise ModelError(ModelErrorKind.PROTOCOL, "the model's response came out of order") from error
 
     def _check_budgets(self) -> None:
         tokens = self._budgets.max_total_tokens
@@ -404,7 +409,7 @@ class _Run:
 
     def follow_tools(self, batch: Events) -> None:
         """Take in a batch of the tools' events."""
-        self._follow(batch)
+        self._fold.follow(batch)
         if self.tools.limit_reached is not None:
             self._reach_limit(self.tools.limit_reached)
 

@@ -10,10 +10,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Container, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
 from gateway.errors import limit_reached
 from gateway.events import (
+    Deltas,
     Event,
     Events,
     MediaGiven,
@@ -33,22 +35,27 @@ from gateway.events import (
     ToolCallStarted,
     Usage,
     UsageReported,
-    deltas,
 )
-from gateway.frozen import replace
+from gateway.frozen import draft_of, replace
 from gateway.messages import Base64Source, JsonValue, Opaque, ToolCall, block_of_media, new_id, new_message_id
 from gateway.model import ModelRequest
 from gateway.providers.sse_reader import UnreadableAnswerError
 from gateway.wire.media_bytes import decoded_size
 
+_DraftOfDeltas = draft_of(Deltas)  # one is made for each network read
+
 
 @dataclass(slots=True)
 class _Block:
+    key: Hashable
     kind: type[TextDelta] | type[ReasoningDelta] | type[ToolCallDelta]  # of its pieces
     id: str
     held: str = ""  # a high surrogate that waits for its other half
     opaque_kind: str = ""
     opaque_parts: list[str] = field(default_factory=list)
+
+
+_NONE: Final = _Block(object(), TextDelta, "")  # nobody has its key, so nobody adds to it
 
 
 class AnswerBuilder:
@@ -62,7 +69,7 @@ class AnswerBuilder:
         self._provider = provider
         self._model_id = model_id
         self._events: Events = []
-        self._adding: _Block | None = None  # the block of the last pieces
+        self._adding = _NONE  # the block whose pieces came last, as long as nothing else comes
         self._pieces: list[str] = []  # those that are in no event yet
         self._blocks: dict[Hashable, _Block] = {}
         self._request = request
@@ -82,8 +89,12 @@ class AnswerBuilder:
 
     def take(self) -> Events:
         """The events since the last take; possibly empty."""
-        self._put_pieces()
         events, self._events = self._events, []
+        if self._pieces:
+            block, draft = self._adding, _DraftOfDeltas()
+            draft.id, draft.texts, draft.__class__ = block.id, tuple(self._pieces), block.kind
+            events.append(draft)
+            self._pieces = []
         return events
 
     def name_after(self, response_id: str) -> None:
@@ -98,41 +109,35 @@ class AnswerBuilder:
         """More text in the block `key`. An empty delta opens nothing. `refusal` counts for a block that this opens."""
         if not delta:
             return
-        block = self._blocks.get(key)
-        if block is None or block.kind is not TextDelta:
-            block = self._open_text(key, refusal)
+        block = self._adding
+        if block.key != key or block.kind is not TextDelta:
+            block = self._begin_pieces(self._block(key, TextDelta) or self._open_text(key, refusal))
         if not delta.isascii() or block.held:
             delta = _join_surrogates(block, delta)
             if not delta:
                 return
-        if block is not self._adding:
-            self._begin_pieces(block)
         self._pieces.append(delta)
 
     def texts(self, key: Hashable, deltas: Sequence[str]) -> None:
         """As `text` for each of them. They come from one network read and hold no halves of surrogate pairs."""
-        block = self._blocks.get(key)
-        if block is None or block.kind is not TextDelta or block.held or "" in deltas:
+        block = self._adding
+        if block.key != key or block.kind is not TextDelta or block.held or "" in deltas:
             for delta in deltas:
                 self.text(key, delta)
         else:
-            if block is not self._adding:
-                self._begin_pieces(block)
             self._pieces.extend(deltas)
 
     def reasoning(self, key: Hashable, delta: str) -> None:
         """More reasoning in the block `key`."""
         if not delta:
             return
-        block = self._blocks.get(key)
-        if block is None or block.kind is not ReasoningDelta:
-            block = self._open_reasoning(key)
+        block = self._adding
+        if block.key != key or block.kind is not ReasoningDelta:
+            block = self._begin_pieces(self._block(key, ReasoningDelta) or self._open_reasoning(key))
         if not delta.isascii() or block.held:
             delta = _join_surrogates(block, delta)
             if not delta:
                 return
-        if block is not self._adding:
-            self._begin_pieces(block)
         self._pieces.append(delta)
 
     def medium(self, key: Hashable, media_type: str, data: str, opaque: tuple[str, str] | None = None) -> None:
@@ -175,7 +180,7 @@ class AnswerBuilder:
         self._known_call_ids.add(call_id)
         if self._parent_id is None:
             self._parent_id = self._mint_message("msg", "the calls")
-        self._blocks[key] = _Block(ToolCallDelta, call_id)
+        self._blocks[key] = _Block(key, ToolCallDelta, call_id)
         original = provider_call_id if provider_call_id and provider_call_id != call_id else None
         self._put(ToolCallStarted(call_id, _well_formed(name), self._parent_id, self._take_index(), original))
 
@@ -183,13 +188,13 @@ class AnswerBuilder:
         """More of the arguments' JSON text of the call `key`, which must be open."""
         if not fragment:
             return
-        block = self._blocks[key]
+        block = self._adding
+        if block.key != key:
+            block = self._begin_pieces(self._blocks[key])
         if not fragment.isascii() or block.held:
             fragment = _join_surrogates(block, fragment)
             if not fragment:
                 return
-        if block is not self._adding:
-            self._begin_pieces(block)
         self._pieces.append(fragment)
 
     def opaque(self, key: Hashable, kind: str, value: str) -> None:
@@ -264,19 +269,21 @@ class AnswerBuilder:
             reason = StopReason.END_TURN
         self._put(ModelCallEnded(reason, raw_reason, response_id, continued))
 
-    def _begin_pieces(self, block: _Block) -> None:
+    def _block(self, key: Hashable, kind: type[Event]) -> _Block | None:
+        """The open block of that key, if it is of that kind."""
+        block = self._blocks.get(key)
+        return block if block is not None and block.kind is kind else None
+
+    def _begin_pieces(self, block: _Block) -> _Block:
         """The next pieces are those of this block: the ones that come in one read are one event."""
-        self._put_pieces()
+        self._events = self.take()
         self._adding = block
+        return block
 
     def _put(self, event: Event) -> None:
-        self._put_pieces()
-        self._events.append(event)
-
-    def _put_pieces(self) -> None:
-        if self._adding is not None and self._pieces:
-            self._events.append(deltas(self._adding.kind, self._adding.id, self._pieces))
-            self._pieces = []
+        self._events = events = self.take()
+        events.append(event)
+        self._adding = _NONE
 
     def _open_text(self, key: Hashable, refusal: bool) -> _Block:
         self.close(key)
@@ -284,14 +291,14 @@ class AnswerBuilder:
         message_id = self._mint_message("msg", key)
         if self._parent_id is None:
             self._parent_id = message_id
-        block = self._blocks[key] = _Block(TextDelta, message_id)
+        block = self._blocks[key] = _Block(key, TextDelta, message_id)
         self._said.append(("text", message_id))
         self._put(TextStarted(message_id, "assistant", self._take_index(), refusal))
         return block
 
     def _open_reasoning(self, key: Hashable) -> _Block:
         self.close(key)
-        block = self._blocks[key] = _Block(ReasoningDelta, self._mint_message("rsn", key))
+        block = self._blocks[key] = _Block(key, ReasoningDelta, self._mint_message("rsn", key))
         self._said.append(("reasoning", block.id))
         self._put(ReasoningStarted(block.id, self._take_index()))
         return block

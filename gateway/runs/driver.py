@@ -21,7 +21,7 @@ from gateway.agents.open_agent import OpenAgent, with_frontend_tools
 from gateway.clock import Clock, shielded
 from gateway.commit_window import CommitWindow
 from gateway.errors import ConflictError, GatewayError, NotFoundError, StoreError, UnavailableError
-from gateway.events import RunFailed, RunFinished, RunStarted
+from gateway.events import RunFailed, RunStarted
 from gateway.frozen import replace
 from gateway.loop import Decision, LoopContext, ResumedRun
 from gateway.messages import Message
@@ -365,11 +365,8 @@ class RunDriver:
             async for batch in batches:
                 if not batch:
                     raise TypeError("a loop yields lists of events, and none is empty")
-                last = batch[-1]
-                if type(last) is RunFinished or type(last) is RunFailed:
-                    live.accept(batch[:-1])
-                    return last
-                live.accept(batch)
+                if (end := live.accept(batch)) is not None:
+                    return end
                 if live.backlog > most_unkept or live.must_be_kept:
                     await live.wait_kept()
         raise GatewayError("the agent stopped without an end")

@@ -68,9 +68,9 @@ class LiveRun:
     # Above CPython's limit for shared attribute tables: without slots each run would have a table of its own, 2 KB.
     __slots__ = (
         "_clock", "_fold", "_gathered", "_kept_waiters", "_last_future", "_phases", "_sealer", "_sequence", "_store",
-        "_unkept", "_waiting", "_waiting_count", "_window", "accepted", "agent", "audience", "cancel_reason",
-        "conversation", "failure", "first_sign_at", "kept", "left", "must_be_kept", "record", "shown_end", "task",
-        "terms", "thread", "trace", "unattended", "unkept", "waiting_messages",
+        "_unkept", "_waiting", "_window", "accepted", "agent", "audience", "backlog", "cancel_reason", "conversation",
+        "failure", "first_sign_at", "kept", "left", "must_be_kept", "record", "shown_end", "task", "terms", "thread",
+        "trace", "unattended", "unkept", "waiting_messages",
     )  # fmt: skip
 
     def __init__(
@@ -109,6 +109,7 @@ class LiveRun:
         self.left = False  # this process gave it up; the code that closes its loop later must know
         self.first_sign_at: float | None = None  # of the model's first output, in Unix seconds
         self.kept = 0  # the number of the last event that is stored and shown
+        self.backlog = 0  # how many accepted events the store has not confirmed
         self._phases = Phases()
         self._sealer = Sealer()
         self._store = store
@@ -117,7 +118,6 @@ class LiveRun:
         self._fold = RunFold()
         self._sequence = 0
         self._waiting: Events = []  # accepted deltas that are neither put in order nor numbered yet
-        self._waiting_count = 0  # how many pieces they have
         self._gathered: Events = []  # numbered, but not handed to the store yet
         self._unkept: deque[tuple[asyncio.Future[None] | None, int, int, Events]] = deque()  # first and last number
         self._last_future: asyncio.Future[None] | None = None
@@ -310,29 +310,35 @@ class LiveRun:
             elif kind is ModelCallAccepted:
                 self.accepted = True
 
-    def accept(self, batch: Events) -> None:
-        """Accept the next events. The store gets them soon, and viewers once it has them.
+    def accept(self, batch: Events) -> RunFinished | RunFailed | None:
+        """Accept the next events. The store gets them soon, and viewers once it has them. Returns the run's end, if it
+        is the last of them: it is not accepted, because it is stored in another way.
 
         Deltas wait until something else comes, somebody asks for them or they are handed over: those of one text are
         then put in order, folded and numbered as one event, which takes a third of the time.
         """
-        first = not (self._waiting or self._gathered)
-        count = 0
         for event in batch:
             if not isinstance(event, Deltas):
-                self._number_waiting()
-                self._number(batch)
-                break
-            count += len(event.texts)
-        else:
-            self._waiting += batch
-            self._waiting_count += count
-        if first and (self._waiting or self._gathered):
+                return self._accept_at_once(batch)
+            self.backlog += len(event.texts)
+        first = not self._waiting
+        self._waiting += batch
+        if first:
             self._window.add(self)
+        return None
+
+    def _accept_at_once(self, batch: Events) -> RunFinished | RunFailed | None:
+        self._number_waiting()
+        last = batch[-1]
+        end = last if isinstance(last, RunFinished | RunFailed) else None
+        self._number(batch if end is None else batch[:-1])
+        if self._gathered:
+            self._window.add(self)
+        return end
 
     def _number_waiting(self) -> None:
         if self._waiting:
-            waiting, self._waiting, self._waiting_count = self._waiting, [], 0
+            waiting, self._waiting = self._waiting, []
             self._number(joined(waiting))
 
     def _number(self, batch: Events) -> None:
@@ -341,6 +347,7 @@ class LiveRun:
         if self.failure is not None:  # after lost events, they would leave a gap
             return
         self._sequence += count_of(events)
+        self.backlog = self._sequence - self.kept
         self._gathered += events
         if self.first_sign_at is None and any(isinstance(event, _FIRST_SIGNS) for event in events):
             self.first_sign_at = self._clock.now()
@@ -372,6 +379,7 @@ class LiveRun:
         self.hand_over()
         first = self._sequence + 1
         self._sequence += count_of(events)
+        self.backlog = self._sequence - self.kept
         self._unkept.append((None, first, self._sequence, events))
         return first, encode_events(events, self._clock.now())
 
@@ -397,11 +405,6 @@ class LiveRun:
         self.unkept = error
         self.enter(Phase.UNKEPT)
         self._wake_kept_waiters()
-
-    @property
-    def backlog(self) -> int:
-        """How many events the store has not confirmed."""
-        return self._sequence + self._waiting_count - self.kept
 
     async def wait_kept(self) -> None:
         """Wait until everything appended is stored.
@@ -440,6 +443,7 @@ class LiveRun:
         return self.failure or error
 
     def _publish(self, first: int, last: int, events: Events) -> None:
+        self.backlog -= last - self.kept
         self.kept = last
         self.audience.feed(first, events)
         if self._kept_waiters:

@@ -67,21 +67,20 @@ def stream_with_retries(
 class TriedStream:
     """The model's events: an asynchronous iterator of batches, to be closed with `aclose`.
 
-    Once a response can be neither retried nor changed, the iterator yields the model's own batches: another generator
-    in between would cost each batch two switches.
+    Once a response can be neither retried nor changed, `__anext__` is that of the model's own batches: another
+    generator in between would cost each batch two switches, and a method a call.
     """
+
+    __slots__ = ("__anext__", "_clock", "_tries", "_trying")
 
     def __init__(self, tries: _Tries, clock: Clock) -> None:
         self._tries = tries
         self._clock = clock
         self._trying = self._try_all()
-        self._next: Callable[[], Coroutine[Any, Any, Events]] = self._trying.__anext__
+        self.__anext__: Callable[[], Coroutine[Any, Any, Events]] = self._trying.__anext__
 
     def __aiter__(self) -> TriedStream:
         return self
-
-    def __anext__(self) -> Coroutine[Any, Any, Events]:
-        return self._next()
 
     async def aclose(self) -> None:
         """Close this iterator and the model's stream."""
@@ -104,7 +103,7 @@ class TriedStream:
                         if not tries.unchanged:
                             events = tries.complete(events)
                         if seen and tries.unchanged:
-                            self._next = batches.__anext__
+                            self.__anext__ = batches.__anext__
                         yield events
                 return
             except ModelError as error:

@@ -246,8 +246,11 @@ async def test_tools_that_run_when_the_time_is_up_are_stopped_and_answered() -> 
     assert run.clock.pending == []
 
 
-async def test_time_that_passes_while_the_consumer_is_busy_does_not_interrupt_the_consumer() -> None:
-    run = LoopRun(responses=[adding(1), [{"text": "late"}]], tools=[adder()], budgets=Budgets(max_run_seconds=10))
+@pytest.mark.parametrize("first", [adding(1), [{"text": "In the middle"}, {"delay_seconds": 1}, {"text": "late"}]])
+async def test_time_that_passes_while_the_consumer_is_busy_does_not_interrupt_the_consumer(
+    first: list[JsonObject],
+) -> None:
+    run = LoopRun(responses=[first, [{"text": "late"}]], tools=[adder()], budgets=Budgets(max_run_seconds=10))
     reached: list[str] = []
 
     async def consume() -> None:
