@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, Literal, NoReturn, TypeAlias
 
 from gateway.errors import ToolError
 from gateway.messages import JsonObject, JsonValue
@@ -44,6 +44,7 @@ class Reading:
             _refuse(f"{where} needs a script, and scripts are turned off here; search without one")
 
 
+Others: TypeAlias = Literal["refused", "plain", "anything"]
 Rule: TypeAlias = Callable[[Reading, JsonValue], None]
 """Reads the value of a clause, an aggregation or a member of the body."""
 
@@ -88,7 +89,7 @@ def _inner(value: dict[str, JsonValue] | list[JsonValue]) -> list[JsonValue]:
 
 
 def _anything(reading: Reading, value: JsonValue) -> None:
-    """Of no clause below it can name an index or have a script."""
+    """What can neither name an index nor have a script, however it is written."""
 
 
 def _script(what: str) -> Rule:
@@ -107,7 +108,7 @@ def _query(reading: Reading, value: JsonValue) -> None:
 
 def _members(what: str, **rules: Rule) -> Rule:
     """An object whose other members are no objects and no lists of them."""
-    return lambda reading, value: _read_members(reading, _object(value, what), rules, what, others=True)
+    return lambda reading, value: _read_members(reading, _object(value, what), rules, what, others="plain")
 
 
 def _by_name(rule: Rule) -> Rule:
@@ -126,22 +127,22 @@ def _by_field(what: str, **rules: Rule) -> Rule:
     def read(reading: Reading, value: JsonValue) -> None:
         for options in _object(value, what).values():
             if isinstance(options, dict):
-                _read_members(reading, options, rules, what, others=None)
+                _read_members(reading, options, rules, what, others="anything")
 
     return read
 
 
 def _read_members(
-    reading: Reading, value: JsonObject, rules: Mapping[str, Rule], what: str, *, others: bool | None = False
+    reading: Reading, value: JsonObject, rules: Mapping[str, Rule], what: str, *, others: Others = "refused"
 ) -> None:
-    """Read each member by its rule. Members without a rule are refused; `others`: they may be plain values; None: they
-    may be anything.
+    """Read each member by its rule. `others`: what becomes of members without one; those that have to be plain are no
+    objects, and no lists of them.
     """
     for name, inner in value.items():
         rule = rules.get(name)
         if rule is not None:
             rule(reading, inner)
-        elif others is False or (others and _has_objects(inner)):
+        elif others == "refused" or (others == "plain" and _has_objects(inner)):
             there_are = ", ".join(sorted(rules))
             _refuse(f"{what} cannot have {name[:100]!r} here" + (f"; there are: {there_are}" if there_are else ""))
 
@@ -157,7 +158,9 @@ def _object(value: JsonValue, what: str) -> JsonObject:
 
 
 def _scripts_below(reading: Reading, value: JsonValue) -> None:
-    """Scripts at any depth; nothing below has names that their author chose, but fields of a composite's sources."""
+    """Scripts at any depth. Of what is read so, only the sources of a `composite` have names that the author chose: one
+    that is called `script` is refused, too.
+    """
     if isinstance(value, dict):
         for name, inner in value.items():
             if name == "script" or name.endswith("_script") or name == "script_heuristic":
@@ -177,7 +180,7 @@ def _terms(reading: Reading, value: JsonValue) -> None:
         if isinstance(values, dict):
             if "index" not in values:
                 _refuse("a terms lookup needs 'index', 'id' and 'path'")
-            _read_members(reading, values, lookup, "a terms lookup", others=True)
+            _read_members(reading, values, lookup, "a terms lookup", others="plain")
 
 
 def _named(what: str) -> Rule:
@@ -194,7 +197,7 @@ def _like(reading: Reading, value: JsonValue) -> None:
     }
     for each in value if isinstance(value, list) else [value]:
         if isinstance(each, dict):
-            _read_members(reading, each, rules, "a document of more_like_this", others=True)
+            _read_members(reading, each, rules, "a document of more_like_this", others="plain")
 
 
 def _shape(reading: Reading, value: JsonValue) -> None:
@@ -204,8 +207,10 @@ def _shape(reading: Reading, value: JsonValue) -> None:
         if "indexed_shape" in options:
             shape = _object(options["indexed_shape"], "indexed_shape")
             reading.name(shape.get("index", _DEFAULT_SHAPES), "an indexed shape")
-            _read_members(reading, shape, {}, "indexed_shape", others=True)
-        _read_members(reading, options, {"shape": _anything, "indexed_shape": _anything}, "a shape query", others=True)
+            _read_members(reading, shape, {}, "indexed_shape", others="plain")
+        _read_members(
+            reading, options, {"shape": _anything, "indexed_shape": _anything}, "a shape query", others="plain"
+        )
 
 
 def _boosted(reading: Reading, value: JsonValue) -> None:
@@ -337,7 +342,7 @@ def _sort(reading: Reading, value: JsonValue) -> None:
                 if name == "_script":
                     reading.script("the sort '_script'")
                 elif isinstance(options, dict):
-                    _read_members(reading, options, {"nested": _nested_sort}, "sort", others=None)
+                    _read_members(reading, options, {"nested": _nested_sort}, "sort", others="anything")
 
 
 def _nested_sort(reading: Reading, value: JsonValue) -> None:

@@ -1,6 +1,7 @@
 """Looks at whether a cluster can be searched, for `agui-gateway doctor`. It changes nothing.
 
-Below: reach, cluster_search. Above: the part of the search engine.
+Below: reach, cluster_search. Above: the part of the search engine. A gateway serves without the cluster, so what is
+wrong is a warning.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ _ROLE = (
 async def examine_search(engine: ClusterSearchEngine) -> AsyncGenerator[Finding]:
     """What there is to say of the cluster and of the indices that may be searched. Closes the engine."""
     try:
-        yield replace(await _found(engine), subject=_SUBJECT)
+        found = await _found(engine)
+        level = Level.WARNING if found.level is Level.PROBLEM else found.level
+        yield replace(found, subject=_SUBJECT, level=level)
     except StoreError as error:
-        yield Finding(_SUBJECT, Level.PROBLEM, error.message, "try again when the cluster answers")
+        yield Finding(_SUBJECT, Level.WARNING, error.message, "try again when the cluster answers")
     finally:
         await engine.close()
 
@@ -57,7 +60,7 @@ async def _indices(engine: ClusterSearchEngine) -> Finding:
     try:
         names = [str(row["index"]) for row in await engine.list_indices()]
     except ToolError as error:
-        return Finding(_SUBJECT, Level.PROBLEM, f"{where}: {error.message}", _ROLE)
+        return Finding(_SUBJECT, Level.WARNING, f"{where}: {error.message}", _ROLE)
     if not names:
         patterns = ", ".join(settings.indices)
         return Finding(_SUBJECT, Level.WARNING, f"{where} has no index that fits {patterns}", "correct search.indices")

@@ -42,6 +42,8 @@ def search_failure(answer: Answer) -> ToolError:
         return ToolError("the cluster refuses this: its user has no right to it")
     if (unknown := _UNKNOWN_QUERY.search(reason)) is not None and unknown[1] in _PLUGINS:
         return plugin_missing(_PLUGINS[unknown[1]])
+    if "failed to find action" in reason:  # neural-search asks ml-commons for embeddings
+        return plugin_missing("opensearch-ml")
     kind = error.get("type") if isinstance(error, dict) else None
     if kind == "index_not_found_exception":
         return ToolError("an index that was searched is not there any more; ListIndexTool tells which there are")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import asdict
+from functools import partial
 
 from gateway.clock import SystemClock
 from gateway.configuration.file import InvalidConfigurationError
@@ -104,24 +105,29 @@ async def _store(settings: Settings, parts: KnownParts) -> AsyncGenerator[Findin
     if file is not None and (pid := serving_pid(file)) is not None:
         yield Finding("process", Level.OK, f"the process {pid} serves this store now")
     environment = StoreEnvironment(SystemClock(), settings.store_directory, settings.server.master_keys)
-    try:
-        async with aclosing(parts.stores[scheme(settings.store)].examine(settings.store, environment)) as findings:
-            async for finding in findings:
-                yield finding
-    except GatewayError as error:
-        yield Finding("store", Level.PROBLEM, f"the examination ended: {error.message}")
+    examine_store = partial(parts.stores[scheme(settings.store)].examine, settings.store, environment)
+    async with aclosing(_examined("store", examine_store)) as findings:
+        async for finding in findings:
+            yield finding
 
 
 async def _search(settings: Settings, parts: KnownParts) -> AsyncGenerator[Finding]:
-    search = settings.search
-    if search is None or (examine_engine := parts.search_engines[scheme(search.url)].examine) is None:
+    if (search := settings.search) is None or (look := parts.search_engines[scheme(search.url)].examine) is None:
         return
+    environment = SearchEnvironment(settings.directory, settings.store)
+    async with aclosing(_examined("search", partial(look, search, environment))) as findings:
+        async for finding in findings:
+            yield finding
+
+
+async def _examined(subject: str, examine_part: Callable[[], AsyncGenerator[Finding]]) -> AsyncGenerator[Finding]:
+    """The findings, and one more if the examination fails."""
     try:
-        async with aclosing(examine_engine(search, SearchEnvironment(settings.directory, settings.store))) as findings:
+        async with aclosing(examine_part()) as findings:
             async for finding in findings:
                 yield finding
     except GatewayError as error:
-        yield Finding("search", Level.PROBLEM, f"the examination ended: {error.message}")
+        yield Finding(subject, Level.PROBLEM, f"the examination ended: {error.message}")
 
 
 def _page() -> Finding:

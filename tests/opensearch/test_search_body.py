@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.errors import ToolError
 from gateway.messages import JsonObject
-from gateway.opensearch.search_body import MOST_HITS, names_in_body
+from gateway.opensearch.search_body import _AGGREGATIONS, _BODY, _HITS, _QUERIES, MOST_HITS, names_in_body
 
 OTHER = "other"
 LOOKUP: JsonObject = {"terms": {"name": {"index": OTHER, "id": "1", "path": "names"}}}
@@ -203,6 +206,22 @@ def test_other_searches_are_not_refused(body: JsonObject) -> None:
 def test_a_body_names_one_index_at_each_place(name: str) -> None:
     with pytest.raises(ToolError):
         names_in_body(json.loads(json.dumps(query(LOOKUP)).replace(OTHER, name)), allows_scripts=False)
+
+
+WORDS = sorted(
+    {*_BODY, *_HITS, *_QUERIES, *_AGGREGATIONS, "index", "_index", "filter", "like", "inner_hits", "functions"}
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just(OTHER),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=3),
+    max_leaves=15,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(_BODY)), VALUES, max_size=3))
+def test_whatever_a_model_writes_is_read_or_refused(body: JsonObject) -> None:
+    with contextlib.suppress(ToolError):
+        names_in_body(body, allows_scripts=False)
 
 
 def test_deep_wide_and_large_bodies_are_refused() -> None:

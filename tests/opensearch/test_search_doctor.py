@@ -53,20 +53,20 @@ async def test_patterns_that_fit_no_index_are_a_warning() -> None:
     assert finding.text.endswith("has no index that fits books-*")
 
 
-async def test_rights_that_are_missing_are_a_problem() -> None:
+async def test_rights_that_are_missing_are_a_warning() -> None:
     finding = await found({"GET /_cat/indices/books-*": (403, FORBIDDEN)})
-    assert finding.level is Level.PROBLEM
+    assert finding.level is Level.WARNING
     assert "cluster_composite_ops_ro" in finding.remedy
 
 
-async def test_a_wrong_password_is_a_problem() -> None:
+async def test_a_wrong_password_is_a_warning() -> None:
     finding = await found({"GET /": (401, {})})
-    assert (finding.level, finding.text) == (Level.PROBLEM, "the cluster does not know the user 'g', or the password")
+    assert (finding.level, finding.text) == (Level.WARNING, "the cluster does not know the user 'g', or the password")
 
 
-async def test_a_cluster_that_is_not_there_is_a_problem() -> None:
+async def test_a_cluster_that_is_not_there_is_a_warning() -> None:
     finding = await found({}, "opensearch://127.0.0.1:1")
-    assert (finding.level, finding.text) == (Level.PROBLEM, "nothing listens at http://127.0.0.1:1")
+    assert (finding.level, finding.text) == (Level.WARNING, "nothing listens at http://127.0.0.1:1")
 
 
 async def test_rights_of_callers_are_not_tried() -> None:

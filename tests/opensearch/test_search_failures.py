@@ -44,6 +44,7 @@ def test_names_of_classes_are_left_out_and_fields_stay(reason: str, shown: str) 
         (401, None, "the cluster does not know the gateway's user"),
         (403, caused("no permissions for [indices:data/read] and User [name=svc, roles=[x]]"), "has no right to it"),
         (404, {"type": "index_not_found_exception", "reason": "no such index [a]"}, "is not there any more"),
+        (500, caused("failed to find action [@2203a204] to execute"), "its plugin 'opensearch-ml' is not installed"),
         (500, caused("Time exceeded"), "the search took too long"),
         (400, caused("The parent task was cancelled, shouldn't start any child tasks"), "the search took too long"),
         (500, None, "the cluster failed to search"),

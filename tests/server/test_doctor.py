@@ -144,6 +144,13 @@ async def test_a_type_of_store_without_an_examination_is_a_warning() -> None:
     ]
 
 
+def test_a_cluster_that_is_searched_is_looked_at(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    search = "search: {url: 'opensearch://127.0.0.1:1', indices: [books]}\n"
+    (directory / "gateway.yaml").write_text(search + GOOD)
+    assert main(["doctor"]) == 0
+    assert "warning  search: nothing listens at http://127.0.0.1:1\n         -> start the" in capsys.readouterr().out
+
+
 async def test_an_examination_that_fails_is_a_problem() -> None:
     async def failing(url: str, environment: StoreEnvironment) -> AsyncGenerator[Finding]:
         yield Finding("first", Level.OK, "well")
