@@ -129,11 +129,15 @@ class LoadedGateways:
                     await client.go_on(self.client)
                     await client.read_again(self.client)
                     return
-                except (httpx.HTTPError, RefusedError):
+                except (httpx.HTTPError, RefusedError) as trouble:
+                    self.troubles.append(trouble)
                     await pass_seconds(_AGAIN_SECONDS)
 
-        async with asyncio.timeout(2 * DEADLINE_SECONDS):
-            await asyncio.gather(*(has_all(each) for each in self.clients))
+        try:
+            async with asyncio.timeout(2 * DEADLINE_SECONDS):
+                await asyncio.gather(*(has_all(each) for each in self.clients))
+        except TimeoutError:
+            raise AssertionError(f"the clients do not get on: {self.troubles[-2:]}") from None
 
 
 @asynccontextmanager

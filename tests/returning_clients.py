@@ -231,5 +231,5 @@ def _words(frame: Any) -> str:
     if "inference_results" in frame:
         content: str = frame["inference_results"][0]["output"][-1]["dataAsMap"]["content"]
         return content
-    update = frame["result"].get("artifactUpdate", {"artifact": {"parts": ()}})
+    update = frame.get("result", {}).get("artifactUpdate", {"artifact": {"parts": ()}})
     return "".join(part["text"] for part in update["artifact"]["parts"])

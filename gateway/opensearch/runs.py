@@ -233,7 +233,7 @@ class Runs:
         # together, so that one request takes both
         writing = asyncio.ensure_future(self._threads.write_items(key, held, change.items, seconds))
         try:
-            log.stored = stored = await self._take_place(stored, seconds)
+            log.stored = stored = await self._take_place(stored, seconds, is_ours=self._is_ours(held))
         except ConflictError:
             self._afterwards(key, lambda: self._threads.release(key))
             raise
@@ -264,8 +264,9 @@ class Runs:
         )
         await self._threads.settle(key, held)
 
-    async def _take_place(self, stored: StoredRun, seconds: float) -> StoredRun:
-        """Make the document of a run that begins. If it waited, its document stays, and stands already.
+    async def _take_place(self, stored: StoredRun, seconds: float, *, is_ours: bool) -> StoredRun:
+        """Make the document of a run that begins. If it waited, its document stays, and stands already. `is_ours` as in
+        `_check_here`.
 
         Raises:
             ConflictError: the run was begun already.
@@ -288,14 +289,21 @@ class Runs:
                 return replace(stored, order=there.order, stands=True, place=found.place)
             if await self._has_begun(there):
                 raise ConflictError(f"run {run.run_id!r} exists already; use another id")
-            await self._check_here(there)
+            await self._check_here(there, stored, is_ours=is_ours)
             done = await self._sources.write_one(write("index", key, source, found.place), seconds=seconds)
         return replace(stored, place=done.place)
 
-    async def _check_here(self, stored: StoredRun) -> None:
-        """Raises HeldElsewhereError if another gateway is beginning the run."""
-        if holder := await self._threads.holder_of(stored):
-            raise HeldElsewhereError(stored.run.thread_id, holder)
+    def _is_ours(self, held: Held | None) -> bool:
+        return held is not None and held.record is not None and held.record.holder == self._threads.own_id
+
+    async def _check_here(self, there: StoredRun, stored: StoredRun, *, is_ours: bool) -> None:
+        """Raises HeldElsewhereError if another gateway is beginning the run. It cannot on our thread: the run is what a
+        begin left there that was refused.
+        """
+        if is_ours and there.run.thread_id == stored.run.thread_id:
+            return
+        if holder := await self._threads.holder_of(there):
+            raise HeldElsewhereError(there.run.thread_id, holder)
 
     async def _has_begun(self, stored: StoredRun) -> bool:
         record = await self._threads.record((stored.run.owner, stored.run.thread_id))
@@ -327,7 +335,8 @@ class Runs:
     async def _queue(self, run: RunRecord, messages: Sequence[Message]) -> None:
         key = run_key(run.owner, run.run_id)
         await self._threads.sure.known([key])
-        await self._threads.own((run.owner, run.thread_id), as_known=True)  # nothing of a deleted thread is left
+        # nothing of a deleted thread is left
+        held = await self._threads.own((run.owner, run.thread_id), as_known=True)
         moved = MovedRun(run, waiting_messages=joined_messages(messages))
         stored = StoredRun(moved, self._order.next(), new_token(), stands=True, holder=self._threads.own_id)
         there: StoredRun | None = None
@@ -340,7 +349,7 @@ class Runs:
                 moved = replace(there.moved, run=run)
                 stored = replace(there, moved=moved)
             else:
-                await self._check_here(there)
+                await self._check_here(there, stored, is_ours=self._is_ours(held))
         source, parts = _document(key, stored)
         await self._sources.write_new(parts)
         if run.reused_id is not None:

@@ -435,6 +435,8 @@ class OpenSearchStore:
         def changed(record: ThreadRecord) -> ThreadRecord | None:
             if holds and not takes_over:
                 self._runs.check_not_left(record)
+            if takes_over and not record.working:  # its run has ended meanwhile
+                return None
             if holds:
                 return None if record.holder == self._threads.own_id else self._threads.hold(record, record.working)
             return None if record.working or not record.holder else replace(record, holder="")

@@ -17,7 +17,7 @@ from gateway.agent import AgentInput
 from gateway.agents.directory import AgentDirectory
 from gateway.agents.open_agent import OpenAgent
 from gateway.clock import Clock
-from gateway.errors import NotFoundError, StoreError
+from gateway.errors import ConflictError, NotFoundError, StoreError
 from gateway.events import Event, RunFailed, RunStarted, RunTakenOver
 from gateway.frozen import replace
 from gateway.loop import Decision, ResumedRun
@@ -143,7 +143,7 @@ def _one_of_many(record: RunRecord) -> Iterator[None]:
         raise
     except HeldElsewhereError:
         logger.info("another gateway ends a run", extra={"run_id": record.run_id})
-    except NotFoundError:
+    except (NotFoundError, ConflictError):
         logger.warning("a run was gone before it could be ended", extra={"run_id": record.run_id})
     except Exception:  # one unreadable log must not stop the gateway
         logger.exception("a run of the last process cannot be ended", extra={"run_id": record.run_id})

@@ -147,6 +147,33 @@ async def test_who_waits_for_a_threads_next_run_holds_it(tmp_path: Path) -> None
         assert await holder_at_begin(one) == two.gateways.own_id, "a run is under way on it"
 
 
+async def test_a_run_whose_begin_was_refused_begins_where_its_thread_is(tmp_path: Path) -> None:
+    async with stores(tmp_path) as (one, two):
+        await begin(one)
+        await end(one)
+        assert await within(two.hold_thread(OWNER, "t1", holds=True))
+        for waits in (False, True):
+            name = f"waits {waits}"
+            with pytest.raises(HeldElsewhereError):
+                await within(one.begin_run(run(name, "t1"), thread(count=2), keep=2))
+            if waits:
+                await within(two.queue_run(run(name, "t1", status=RunStatus.QUEUED), messages(1)))
+            await within(two.begin_run(run(name, "t1"), thread(count=2), keep=2))
+            await end(two, name, holds=True)
+            assert await within(two.hold_thread(OWNER, "t1", holds=False))
+            assert await within(one.load_thread(OWNER, "t1")) is not None
+            assert await within(two.hold_thread(OWNER, "t1", holds=True))
+
+
+async def test_a_gateway_takes_over_no_thread_whose_run_has_ended_meanwhile(tmp_path: Path) -> None:
+    async with stores(tmp_path) as (one, two):
+        await begin(one)
+        await end(one)
+        assert await within(two.hold_thread(OWNER, "t1", holds=True, takes_over=True))
+        assert await within(one.holder(OWNER, "t1")) is None
+        await within(one.begin_run(run("r2", "t1"), thread(count=2), keep=2))
+
+
 async def test_of_gateways_that_begin_on_one_thread_at_the_same_time_one_has_it(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as found:
         await begin(found[0])
