@@ -53,8 +53,8 @@ class PushMethods:
     async def delete(self, asked: Asked, params: JsonObject) -> JsonValue:
         """Delete a config, if it is there."""
         task_id, config_id = await self._named(asked, params, is_needed=True)
-        self._environment.count(asked.caller)
-        await self._push.delete(asked.caller, task_id, config_id)
+        with self._environment.counted_change(asked.caller):
+            await self._push.delete(asked.caller, task_id, config_id)
         return None if asked.dialect is Dialect.V03 else {}
 
     async def _named(self, asked: Asked, params: JsonObject, *, is_needed: bool = False) -> tuple[str, str]:

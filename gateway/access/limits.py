@@ -145,6 +145,13 @@ class Meter:
             self._count(quota, now).under_way -= 1
         self._forget_idle(now)
 
+    def take_back(self, quotas: Sequence[Quota]) -> None:
+        """Forget the last one that was counted for these: it was not done."""
+        for quota in quotas:
+            count = self._counts.get(quota.subject, _NOTHING)
+            if quota.per_minute is not None and count.begun:
+                count.begun.pop()
+
     def _check(self, quota: Quota, now: float) -> None:
         count = self._counts.get(quota.subject)
         if count is None:

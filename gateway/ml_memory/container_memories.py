@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -177,8 +177,10 @@ class ContainerMemories:
     async def delete(self, memories: Memories, memory_id: str, *, counted: bool = True) -> int:
         """Delete a document: a session with its thread, a message from its thread. Gives the version that it had."""
         found = await self.find(memories, memory_id)
-        if counted:
-            self.environment.count(self.caller)
+        with self.environment.counted_change(self.caller) if counted else nullcontext():
+            return await self._delete(memories, memory_id, found)
+
+    async def _delete(self, memories: Memories, memory_id: str, found: Document) -> int:
         if memories.type == "sessions":
             await self.environment.delete(self.caller, memory_id, counted=False)
             return found.version

@@ -27,7 +27,7 @@ from gateway.protocol.protocol_settings import ProtocolSettings, SettingsT
 from gateway.protocol.time_sharing import TimeSharing
 from gateway.runner import Admission, Runner
 from gateway.sse import OpenStreams
-from gateway.store import Gateways, RunRecord
+from gateway.store import Gateways, HeldElsewhereError, RunRecord
 
 _MANY: Final = 1_000  # items of a request: a stage of it takes some 5 ms for so many
 
@@ -172,7 +172,7 @@ class CallerAccess:
 
     def count(self, caller: Caller) -> None:
         """Count a change or a deletion as a run that the caller has begun and that is over. For what a protocol deletes
-        in several steps, none of which is `counted`; the other methods count by themselves.
+        in several steps here, none of which is `counted`; the other methods count by themselves.
 
         Raises:
             TooManyRequestsError: the caller may begin no more in this minute.
@@ -181,13 +181,30 @@ class CallerAccess:
             self._runs.count(quotas)
 
     @contextmanager
+    def counted_change(self, caller: Caller) -> Generator[None]:
+        """Count what the block does, as `count`; where another gateway has to do it, it counts there alone."""
+        self.count(caller)
+        with self._taken_back(caller):
+            yield
+
+    @contextmanager
     def _counted(self, caller: Caller) -> Generator[None]:
-        """Count a write of this caller as a run for as long as the block takes."""
+        """Count a write of this caller as a run for as long as the block takes. As `counted_change` otherwise."""
         release = self._admission(caller)()
         try:
-            yield
+            with self._taken_back(caller):
+                yield
         finally:
             release(None)
+
+    @contextmanager
+    def _taken_back(self, caller: Caller) -> Generator[None]:
+        """Take back what was counted if the block does nothing, because another gateway holds the thread."""
+        try:
+            yield
+        except HeldElsewhereError:
+            self._runs.take_back(caller.run_quotas())
+            raise
 
     def _admission(self, caller: Caller) -> Admission:
         """The check that the runner calls before a new run of this caller."""

@@ -180,8 +180,8 @@ class RunAccess(AgentAccess):
             ConflictError: it is under way.
             TooManyRequestsError: a limit of the caller's is reached.
         """
-        self.count(caller)
-        await self._runner.delete_run(caller.owner, run_id)
+        with self.counted_change(caller):
+            await self._runner.delete_run(caller.owner, run_id)
 
     # --- approvals
 

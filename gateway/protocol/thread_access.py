@@ -6,6 +6,7 @@ Below: agent_access. Above: the environment.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 from gateway.access.callers import Caller
@@ -98,8 +99,8 @@ class ThreadAccess(AgentAccess):
             ConflictError: a run is at work on the thread, or waits for it.
             TooManyRequestsError: a limit of the caller's is reached.
         """
-        self.count(caller)
-        await self._runner.versions.select(caller.owner, thread_id, version)
+        with self.counted_change(caller):
+            await self._runner.versions.select(caller.owner, thread_id, version)
 
     async def delete_version(self, caller: Caller, thread_id: str, version: int) -> None:
         """Delete a version of a thread.
@@ -109,8 +110,8 @@ class ThreadAccess(AgentAccess):
             ConflictError: it is the current one.
             TooManyRequestsError: a limit of the caller's is reached.
         """
-        self.count(caller)
-        await self._runner.versions.delete(caller.owner, thread_id, version)
+        with self.counted_change(caller):
+            await self._runner.versions.delete(caller.owner, thread_id, version)
 
     async def fork(self, caller: Caller, thread_id: str, from_message: str) -> str:
         """Make a thread that begins as this one does, up to and with that message, which counts as a run for the
@@ -229,8 +230,8 @@ class ThreadAccess(AgentAccess):
             TooManyRequestsError: a limit of the caller's is reached.
             StoreError, UnavailableError: not now.
         """
-        self.count(caller)
-        await self._runner.writes.leave(caller.owner, thread_id, left, waits=waits)
+        with self.counted_change(caller):
+            await self._runner.writes.leave(caller.owner, thread_id, left, waits=waits)
 
     async def update_thread(
         self, caller: Caller, thread_id: str, change: ThreadChange, *, counted: bool = True
@@ -242,9 +243,8 @@ class ThreadAccess(AgentAccess):
             TooLargeError, TooManyRequestsError: it is more metadata than the caller may store; or a limit of the
                 caller's is reached.
         """
-        if counted:
-            self.count(caller)
-        await self._runner.writes.update(caller.owner, thread_id, change, caller.run_limits())
+        with self.counted_change(caller) if counted else nullcontext():
+            await self._runner.writes.update(caller.owner, thread_id, change, caller.run_limits())
 
     async def delete(self, caller: Caller, thread_id: str, *, counted: bool = True) -> None:
         """Delete a thread and its runs; a running one is cancelled first. `counted`: see `count`.
@@ -253,6 +253,5 @@ class ThreadAccess(AgentAccess):
             NotFoundError: no such thread.
             TooManyRequestsError: a limit of the caller's is reached.
         """
-        if counted:
-            self.count(caller)
-        await self._runner.delete_thread(caller.owner, thread_id)
+        with self.counted_change(caller) if counted else nullcontext():
+            await self._runner.delete_thread(caller.owner, thread_id)

@@ -171,3 +171,14 @@ def test_a_visitor_forces_no_tool_and_its_thread_stays_unlisted() -> None:
     visitor = Caller("visitor:shop:1", "shop", VisitorLimits(), is_visitor=True)
     assert visitor.admitted(given) == changed(given, forced_tool="")
     assert Caller("alice", "alice").admitted(given) is given
+
+
+async def test_what_was_not_done_is_taken_back() -> None:
+    meter, quota, unlimited = Meter(MovableClock(), "runs"), Quota("a", "", 2), Quota("b", "", None)
+    meter.take_back([quota, unlimited])
+    for _ in range(5):
+        meter.count([quota, unlimited])
+        meter.take_back([quota, unlimited])
+    meter.count([quota])
+    meter.count([quota])
+    assert refusal(meter, quota).code == "limit_runs_per_minute"

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,14 +29,14 @@ def _node(opensearch_url: str) -> None:
 
 
 @asynccontextmanager
-async def sharing(folder: Path, name: str) -> AsyncGenerator[LocalGateway]:
+async def sharing(folder: Path, name: str, **server: Any) -> AsyncGenerator[LocalGateway]:
     """A gateway on the folder's cluster, with a folder of its own."""
     own = folder / name
     own.mkdir()
     with held_port() as port:
         cluster = {"cluster": {"advertise": f"http://127.0.0.1:{port}"}}
         store = INDEX_SETS.store_url(folder)
-        async with local_gateway(own, [HANGING], port=port, store=store, sections=cluster) as gateway:
+        async with local_gateway(own, [HANGING], port=port, store=store, sections=cluster, server=server) as gateway:
             yield gateway
 
 
@@ -56,6 +57,29 @@ async def test_a_thread_is_changed_where_its_run_is(tmp_path: Path, capsys: pyte
         listed = json.loads(capsys.readouterr().out)
         assert [each["address"] for each in listed] == [first.client.base_url, second.client.base_url]
         assert [each["isFirst"] for each in listed] == [True, False]
+
+
+async def test_a_change_that_hops_counts_where_it_is_done_alone(tmp_path: Path) -> None:
+    key = {"name": "alice", "key": "alice-key-of-the-tests", "limits": {"runs_per_minute": 3}}
+    headers = {"authorization": f"Bearer {key['key']}"}
+    async with (
+        sharing(tmp_path, "a", api_keys=[key]) as first,
+        sharing(tmp_path, "b", api_keys=[key]) as second,
+        first.client.http.stream("POST", "/agents/hanging/run", json=run_body(), headers=headers) as run,
+    ):
+        async with asyncio.timeout(30):
+            await anext(text async for text in run.aiter_text() if "TEXT_MESSAGE_CONTENT" in text)
+
+        async def changed(method: str, path: str, body: Any = None) -> int:
+            return (await second.client.http.request(method, path, json=body, headers=headers)).status_code
+
+        # the run and two changes are three at the first gateway, which has the thread
+        assert await changed("PATCH", "/threads/thread-1", {"title": "one"}) == 204
+        assert await changed("POST", "/threads/thread-1/versions/1") in (204, 409)
+        assert await changed("PATCH", "/threads/thread-1", {"title": "two"}) == 429
+        for number in range(3):
+            assert await changed("PATCH", f"/threads/other-{number}", {"title": "mine"}) == 404
+        assert await changed("PATCH", "/threads/other-4", {"title": "mine"}) == 429
 
 
 async def test_a_prefix_that_nobody_has_used_has_no_gateways(tmp_path: Path) -> None:
