@@ -14,6 +14,7 @@ from gateway.clock import SystemClock
 from gateway.events import Event, ModelCallEnded, RunStarted, TextDelta
 from gateway.http_client.clients import HttpClients
 from tests.benchmarks import renderers, schemas
+from tests.benchmarks.hops import HopBenchmarks, HopsPlan
 from tests.benchmarks.load import KnownThread, frames_of, new_thread
 from tests.benchmarks.measurements import Amount, Row, percentile
 from tests.benchmarks.provider_client import REQUEST, open_model
@@ -163,6 +164,16 @@ async def test_the_stores_measurements_give_their_rows(tmp_path: Path, opensearc
         await StoreBenchmarks(servers, opensearch_url, plan, rows.append).run()
     assert len({row.name for row in rows}) == len(rows) == 17
     assert all(row.gateway > 0 and row.bare > 0 for row in rows if "kept" not in row.name)
+
+
+@pytest.mark.thorough
+async def test_the_measurements_of_several_gateways_give_their_rows(tmp_path: Path, opensearch_url: str) -> None:
+    rows: list[Row] = []
+    plan = HopsPlan(rounds=1, streams=(2,), requests=2, runs=3, at_once=3)
+    async with running_servers(tmp_path, NO_PINNING) as servers:
+        await HopBenchmarks(servers, opensearch_url, plan, rows.append).run()
+    assert len({row.name for row in rows}) == len(rows) == 5
+    assert all(row.gateway > 0 and row.bare > 0 for row in rows)
 
 
 def test_the_frames_of_a_chunked_answer_are_found_across_its_chunks() -> None:

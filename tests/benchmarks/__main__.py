@@ -4,7 +4,8 @@ Processor time is what the server's own process used, all of its threads togethe
 two; absolute numbers are the machine's, ratios carry over. Of tools' schemas the ceiling stands in the bare server's
 place. The quick form takes about two minutes,
 `--full` about twenty; the model providers are measured in the latter, or by name (`--only providers`: five minutes).
-So are stores: a cluster beside the SQLite file (`--only stores`; with `--full` it has a million threads).
+So are stores: a cluster beside the SQLite file (`--only stores`; with `--full` it has a million threads), and several
+gateways on one cluster (`--only hops`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import providers, renderers, schemas, stores
+from tests.benchmarks import hops, providers, renderers, schemas, stores
 from tests.benchmarks.measurements import Row
 from tests.benchmarks.scenarios import FULL, QUICK, Benchmarks, Servers, running_servers
 from tests.benchmarks.server_process import raise_file_limit, split_cores
@@ -30,7 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("--full", action="store_true", help="more of everything, and 1,000 streams at once")
     parser.add_argument(
-        "--only", default="", metavar="NAME", help="text, tool, ..., renderers, schemas, providers, stores"
+        "--only", default="", metavar="NAME", help="text, tool, ..., renderers, schemas, providers, stores, hops"
     )
     arguments = parser.parse_args()
     if not sys.platform.startswith("linux"):
@@ -53,19 +54,22 @@ async def _measure(*, full: bool, only: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
         async with running_servers(Path(directory), cores) as servers:
             await Benchmarks(servers, FULL if full else QUICK, _print_row).run(only)
-            if (full or only) and only in "stores":
-                await _measure_stores(servers, stores.FULL if full else stores.QUICK)
+            if (full or only) and any(only in each for each in ("stores", "hops")):
+                await _measure_clusters(servers, only, full=full)
         if (full or only) and only in "providers":
             plan = providers.FULL if full else providers.QUICK
             await providers.ProviderBenchmarks(Path(directory), cores, plan, _print_row).run()
 
 
-async def _measure_stores(servers: Servers, plan: stores.StoresPlan) -> None:
+async def _measure_clusters(servers: Servers, only: str, *, full: bool) -> None:
     try:
         async with stores.a_cluster(servers.directory) as url:
-            await stores.StoreBenchmarks(servers, url, plan, _print_row).run()
+            if only in "stores":
+                await stores.StoreBenchmarks(servers, url, stores.FULL if full else stores.QUICK, _print_row).run()
+            if only in "hops":
+                await hops.HopBenchmarks(servers, url, hops.FULL if full else hops.QUICK, _print_row).run()
     except NoNodeError as error:
-        print(f"stores are not measured: {error}", file=sys.stderr)
+        print(f"what needs a cluster is not measured: {error}", file=sys.stderr)
 
 
 def _print_row(row: Row) -> None:

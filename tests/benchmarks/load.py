@@ -32,6 +32,7 @@ class Target:
     path: str
     body: Callable[[int], bytes]
     counts_as: int = 0
+    method: str = "POST"
 
 
 class BrokenAnswerError(Exception):
@@ -48,7 +49,7 @@ class Connection:
     def send(self, target: Target, number: int) -> None:
         body = target.body(number)
         head = (
-            f"POST {target.path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+            f"{target.method} {target.path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
             f"accept: text/event-stream\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         self._writer.write(head.encode() + body)

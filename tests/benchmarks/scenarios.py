@@ -87,15 +87,18 @@ class Servers:
 
     @contextlib.asynccontextmanager
     async def fresh_gateway(
-        self, *, threads: int = 0, agents: int = 0, store: str | None = None
+        self, *, threads: int = 0, agents: int = 0, store: str | None = None, port: int = 0
     ) -> AsyncGenerator[ServerProcess]:
         """Another gateway: one that has served many streams has room for more already, and shows less growth. Its store
-        is `store`, or a file with so many threads, and so many agents of callers.
+        is `store`, or a file with so many threads, and so many agents of callers. With a `port` it shares the store.
         """
         with tempfile.TemporaryDirectory(dir=self.directory) as name:
             directory = Path(name)
             configuration = json.loads((self.directory / "gateway.yaml").read_bytes())
             configuration |= {} if store is None else {"store": store}
+            if port:
+                configuration["server"]["port"] = port
+                configuration["cluster"] = {"advertise": f"http://127.0.0.1:{port}"}
             (directory / "gateway.yaml").write_text(json.dumps(configuration))
             async with _written_store(directory) as written:
                 await _keep_threads(written, threads)
@@ -176,7 +179,7 @@ def _configuration(upstream_url: str) -> dict[str, Any]:
             _scripted("word", [[{"text": "word"}]]),
             _scripted("tool", [call, [{"text": "word ", "repeat": 100}]], switch_every_delta=True, tools=True),
             _scripted("tick", [[{"text": "word ", "repeat": 120, "delta_seconds": 1}]]),
-            *(_chat(model, upstream_url) for model in (f"{DELTAS}-0", f"{DELTAS}-1", "20-1", "120-1000")),
+            *(_chat(model, upstream_url) for model in (f"{DELTAS}-0", f"{DELTAS}-1", "20-1", "1000-2", "120-1000")),
         ],
         "callers": {"endpoints": [f"^{re.escape(upstream_url)}.*$"], "private_addresses": True},
     }

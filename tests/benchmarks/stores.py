@@ -61,6 +61,17 @@ async def a_cluster(directory: Path) -> AsyncGenerator[str]:
         yield node.url
 
 
+@contextlib.asynccontextmanager
+async def a_store(cluster_url: str) -> AsyncGenerator[str]:
+    """The URL of a store in the cluster that nobody has used; it is deleted afterwards."""
+    prefix = f"benchmark-{uuid.uuid4().hex[:8]}"
+    try:
+        yield f"{cluster_url.replace('http', 'opensearch', 1)}?prefix={prefix}"
+    finally:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
+            await http.delete(f"{cluster_url}/{prefix}-*")
+
+
 class StoreBenchmarks:
     """The measurements, one after the other. `url` is the cluster's."""
 
@@ -76,20 +87,10 @@ class StoreBenchmarks:
         return replace(self._plan.amount, events=self._plan.amount.events // 5)
 
     async def run(self) -> None:
-        async with self._store() as store, self._servers.fresh_gateway(store=store) as clustered:
+        async with a_store(self._url) as store, self._servers.fresh_gateway(store=store) as clustered:
             await self._runs(clustered)
         await self._crowds()
         await self._starts()
-
-    @contextlib.asynccontextmanager
-    async def _store(self) -> AsyncGenerator[str]:
-        """The URL of a store that nobody has used; it is deleted afterwards."""
-        prefix = f"benchmark-{uuid.uuid4().hex[:8]}"
-        try:
-            yield f"{self._url.replace('http', 'opensearch', 1)}?prefix={prefix}"
-        finally:
-            async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
-                await http.delete(f"{self._url}/{prefix}-*")
 
     async def _runs(self, clustered: ServerProcess) -> None:
         for count in self._plan.streams:
@@ -128,7 +129,7 @@ class StoreBenchmarks:
             server_process(
                 "tests.benchmarks.provider_upstream", directory=servers.directory, cores=servers.cores.others
             ) as upstream,
-            self._store() as store,
+            a_store(self._url) as store,
         ):
             for each in ("sqlite:///crowd.db", store):
                 await run_gateway_streams(
@@ -140,7 +141,7 @@ class StoreBenchmarks:
     async def _starts(self) -> None:
         """What it costs to begin a run, and to list threads, beside many threads."""
         count, servers = self._plan.kept_threads, self._servers
-        async with self._store() as one, self._store() as other:
+        async with a_store(self._url) as one, a_store(self._url) as other:
             await keep_threads(other, count)
             async with servers.fresh_gateway(store=one) as empty, servers.fresh_gateway(store=other) as full:
                 sides = [Side(each, Target(each.port, "/agents/word/run", new_thread())) for each in (empty, full)]
