@@ -273,6 +273,22 @@ async def test_a_stream_comes_piece_by_piece_and_byte_by_byte_the_same() -> None
         await until(lambda: two.entered.outcomes == ["forwarded"])
 
 
+async def test_a_client_of_http_1_0_gets_a_stream_without_chunks() -> None:
+    async def stream(request: Request) -> Response:
+        async def pieces() -> AsyncGenerator[bytes]:
+            for piece in PIECES:
+                yield piece
+
+        return StreamingResponse(pieces(), media_type="text/event-stream")
+
+    async with pair(routed(Route("/", stream))) as two:
+        client = await RawClient.connect(two.entered.port)
+        client.writer.write(b"GET / HTTP/1.0\r\nhost: localhost\r\n\r\n")
+        await client.read_head()
+        assert await client.read_rest() == b"".join(PIECES)
+        await client.close()
+
+
 async def test_a_request_that_was_sent_on_is_one_trace() -> None:
     here, there, addresses = CollectedSpans(), CollectedSpans(), dict[str, str]()
     async with (
