@@ -118,21 +118,16 @@ def _parser() -> argparse.ArgumentParser:
     import_ = commands.add_parser("import", help="take what 'export' wrote into an empty store")
     import_.add_argument("file", metavar="IN", type=Path, help="the file")
     import_.set_defaults(command=_import)
-    for each in (export, import_):
-        _add_config(each)
-        _add_store(each)
 
     doctor = commands.add_parser("doctor", help="say what would keep a gateway from serving, and how to mend it")
-    _add_config(doctor)
-    _add_store(doctor)
-    doctor.add_argument("--json", action="store_true", help="as JSON")
     doctor.set_defaults(command=_doctor)
-
     cluster = commands.add_parser("cluster", help="list the gateways that share the store")
-    _add_config(cluster)
-    _add_store(cluster)
-    cluster.add_argument("--json", action="store_true", help="as JSON")
     cluster.set_defaults(command=_cluster)
+    for each in (export, import_, doctor, cluster):
+        _add_config(each)
+        _add_store(each)
+    for each in (doctor, cluster):
+        each.add_argument("--json", action="store_true", help="as JSON")
 
     config = commands.add_parser("config", help="check a configuration file, or print its schema or an example")
     actions = config.add_subparsers(title="actions", metavar="ACTION", required=True)
