@@ -215,6 +215,12 @@ def _is_head(frame: bytes) -> bool:
 
 
 def _hear(asked: Asked, place: int, frame: bytes) -> None:
+    seen = asked.frames[place] if place < len(asked.frames) else frame
+    if (
+        seen != frame and b'"store_full"' in seen
+    ):  # an end that was shown before it could be stored: the log closes first
+        del asked.frames[place:]  # what was open
+        asked.is_answered = False
     if place < len(asked.frames):
         assert frame == asked.frames[place], f"{asked.text}: frame {place} was {asked.frames[place]!r}, now {frame!r}"
     else:

@@ -29,7 +29,7 @@ from gateway.metrics import Metrics
 from gateway.runs.approvals import named_by
 from gateway.runs.beginnings import Beginnings
 from gateway.runs.counts import count_end, count_failed_tools
-from gateway.runs.elsewhere import busy_elsewhere
+from gateway.runs.elsewhere import busy_elsewhere, until_held
 from gateway.runs.endings import (
     conversation_of,
     end_left_behind,
@@ -303,7 +303,7 @@ class RunDriver:
         await self._drive(live, context)
 
     async def _wait_in_line(self, live: LiveRun) -> None:
-        noticed, free = False, self.lines.until_head(live)
+        noticed, free = False, asyncio.ensure_future(self._until_free(live))
         while not free.done():
             if live.cancel_reason is not None and not noticed:
                 noticed = True
@@ -314,7 +314,12 @@ class RunDriver:
                 await asyncio.shield(free)
             except asyncio.CancelledError:
                 if noticed or live.cancel_reason is None:  # the process stops, not the run
+                    free.cancel()
                     raise
+
+    async def _until_free(self, live: LiveRun) -> None:
+        await self.lines.until_head(live)
+        await until_held(self.store, self.clock, *live.thread_key)
 
     async def _keep_left(self, live: LiveRun) -> None:
         """Store that a run has left the queue. Its messages and its log are stored once it is the head of the line:

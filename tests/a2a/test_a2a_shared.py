@@ -279,11 +279,12 @@ async def test_a_stream_that_waits_breaks_off_at_once_where_its_gateway_was_take
         first, second = A2AClient(paused.client), A2AClient(two.client)
         task = (await first.call("SendMessage", said("refund")))["task"]
         members: Any = paused.application.store.gateways
-        own = members.own_id
+        others, own = two.application.store.gateways, members.own_id
+        await until(lambda: others.address_of(own) is not None)
         async with first.stream("SubscribeToTask", {"id": task["id"]}) as stream:
             await within(stream.read())
             members.stop_beating()
-            await until(lambda: two.application.store.gateways.address_of(own) is None)
+            await until(lambda: others.address_of(own) is None)
             await within(members._keep_beating())
             with pytest.raises(httpx.RemoteProtocolError):
                 await stream.rest()

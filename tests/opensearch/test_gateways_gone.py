@@ -27,7 +27,7 @@ def _node(opensearch_url: str) -> None:
 
 @pytest.mark.parametrize(
     ("faults", "seed"),
-    [pytest.param(3, 1, marks=pytest.mark.thorough), pytest.param(30, 2, marks=pytest.mark.faults)],
+    [(3, 1), pytest.param(30, 2, marks=pytest.mark.faults)],
 )
 async def test_what_was_seen_is_there_and_nothing_is_done_twice_whatever_happens_to_three_gateways(
     tmp_path: Path, faults: int, seed: int, request: pytest.FixtureRequest
@@ -39,11 +39,10 @@ async def test_what_was_seen_is_there_and_nothing_is_done_twice_whatever_happens
             await loaded.suffer(frames, partial(place.suffer, FAULTS[number % len(FAULTS)]))
 
 
-@pytest.mark.thorough
 async def test_a_rolling_restart_breaks_no_stream(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     async with loaded_gateways(tmp_path, store_url("opensearch", tmp_path, request)) as loaded:
         for place in loaded.places:
             await loaded.suffer(200, partial(place.suffer, signal.SIGTERM))
         for trouble in loaded.troubles:
             assert isinstance(trouble, RefusedError), trouble
-            assert str(trouble).startswith("503: ")
+            assert str(trouble).startswith(("502: ", "503: ")), "it can be sent again at once"

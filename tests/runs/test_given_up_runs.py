@@ -1,9 +1,10 @@
-"""Runs of a gateway that was paused until another one took it for dead, and has ended them."""
+"""Runs that wait or end at a gateway while another one may have their thread."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from gateway.store import RunStatus
 from tests.invariants import check_log
 from tests.opensearch.index_sets import INDEX_SETS
 from tests.pieces import rows_of_pieces
-from tests.runner_scene import HANGS, OWNER, agent_of, question
+from tests.runner_scene import HANGS, OWNER, SAYS_HELLO, GatedStore, agent_of, question, read
 from tests.shared_store_scene import two_members
 from tests.stored_samples import within
 from tests.waiting import until
@@ -54,3 +55,26 @@ async def test_a_run_that_was_ending_here_keeps_the_end_that_another_gateway_gav
             check_log(log)
             assert isinstance(log[-1].event, RunFailed)
             assert log[-1].event.code == "server_restarted"
+
+
+async def test_a_run_that_waits_holds_its_thread_although_nobody_waited_when_the_last_one_ended(
+    tmp_path: Path,
+) -> None:
+    agents = [agent_of("hangs", HANGS), agent_of("says", SAYS_HELLO, on_concurrent_run="enqueue")]
+    async with two_members(tmp_path, lambda: agents) as (one, two):
+        gated: Any = GatedStore(one.store)
+        one.runner.driver.store = gated
+        first = await within(one.runner.start(OWNER, "hangs", question("hi", run_id="r1")))
+        gated.hold("end_run")
+        await within(one.runner.cancel(OWNER, "r1"))
+        await within(gated.reached["end_run"].wait())
+        second = await within(one.runner.start(OWNER, "says", question("and you?", run_id="r2", history="append")))
+        gated.reached["begin_run"].clear()
+        gated.hold("begin_run")
+        gated.release("end_run")
+        await within(gated.reached["begin_run"].wait())
+        assert await within(two.store.holder(OWNER, "t")) == one.id
+        gated.release("begin_run")
+        for viewer in (first, second):
+            await read(viewer)
+        assert (await within(two.store.unfinished_runs())) == []
