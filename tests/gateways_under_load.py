@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 
 from tests.fault_scenes import store_at
 from tests.held_ports import held_port
-from tests.paying_agent import PAYER, TOOLS, check_client
+from tests.paying_agent import GOER, PAYER, TOOLS, check_client
 from tests.returning_clients import PROTOCOLS, Load, RefusedError, ReturningClient
 from tests.running_gateway import DEADLINE_SECONDS, GatewayClient, GatewayProcess, gateway_process, write_configuration
 from tests.several_gateways import balanced
@@ -82,6 +82,7 @@ class LoadedGateways:
     places: list[Place]
     client: GatewayClient
     clients: list[ReturningClient]
+    goes_on: bool = False  # runs do, if their gateway ends first
     troubles: list[httpx.HTTPError | RefusedError] = field(default_factory=list)
 
     async def suffer(
@@ -91,7 +92,7 @@ class LoadedGateways:
         at a frame, to come back at once, while its run goes on.
         """
         for client in self.clients:
-            client.attaches = leaves is not None
+            client.attaches = self.goes_on or leaves is not None
         over, load = asyncio.Event(), Load(frames)
         async with asyncio.timeout(2 * DEADLINE_SECONDS), asyncio.TaskGroup() as group:
             for client in self.clients:
@@ -142,12 +143,16 @@ class LoadedGateways:
 
 @asynccontextmanager
 async def loaded_gateways(
-    directory: Path, url: str, advertised: Callable[[int], str] = "http://127.0.0.1:{}".format
+    directory: Path,
+    url: str,
+    advertised: Callable[[int], str] = "http://127.0.0.1:{}".format,
+    *,
+    goes_on: bool = False,
 ) -> AsyncGenerator[LoadedGateways]:
     """`url` is the store's. `advertised` gives the address at which the others reach the gateway on that port."""
-    async with places(directory, url, advertised) as found:
+    async with places(directory, url, advertised, GOER if goes_on else PAYER) as found:
         async with balanced(directory, [GatewayClient(each.address) for each in found]) as client:
-            loaded = LoadedGateways(found, client, [ReturningClient(each, each) for each in PROTOCOLS])
+            loaded = LoadedGateways(found, client, [ReturningClient(each, each) for each in PROTOCOLS], goes_on)
             for each in loaded.clients:
                 await each.begin(client)
             yield loaded
@@ -161,11 +166,13 @@ async def loaded_gateways(
     async with store_at(directory, url) as store:
         assert await store.unfinished_runs() == []
         for client_of_protocol in loaded.clients:
-            await check_client(store, client_of_protocol)
+            await check_client(store, client_of_protocol, takes_back=goes_on)
 
 
 @asynccontextmanager
-async def places(directory: Path, url: str, advertised: Callable[[int], str]) -> AsyncGenerator[list[Place]]:
+async def places(
+    directory: Path, url: str, advertised: Callable[[int], str], payer: Mapping[str, Any]
+) -> AsyncGenerator[list[Place]]:
     async with AsyncExitStack() as stack:
         found: list[Place] = []
         for number in range(COUNT):
@@ -175,7 +182,7 @@ async def places(directory: Path, url: str, advertised: Callable[[int], str]) ->
             port = stack.enter_context(held_port())
             server = {"master_keys": [CLUSTER_KEY.reveal()], "port": port, "drain_seconds": 2}
             sections = {"cluster": {"advertise": advertised(port), "lease_seconds": LEASE_SECONDS}}
-            configuration = write_configuration(own, [PAYER], server=server, store=url, search=None, sections=sections)
+            configuration = write_configuration(own, [payer], server=server, store=url, search=None, sections=sections)
             found.append(Place(configuration, f"http://127.0.0.1:{port}"))
         keeping = [asyncio.create_task(each.keep()) for each in found]
         try:

@@ -191,8 +191,15 @@ async def read_answer(
 
 
 async def _has_begun(gateway: GatewayClient, asked: Asked) -> bool:
-    """Whether the run has. Sent again, its request would be answered with a snapshot of what was said so far."""
-    return asked.is_sent and (await gateway.http.get(f"/runs/{asked.sent.run_id}")).status_code == 200
+    """Whether the run has. Sent again, its request would be answered with a snapshot of what was said so far. Raises
+    RefusedError: nobody can say it now.
+    """
+    if not asked.is_sent:
+        return False
+    answer = await gateway.http.get(f"/runs/{asked.sent.run_id}")
+    if answer.status_code not in (200, 404):
+        raise RefusedError(f"{answer.status_code}: {answer.text}")
+    return answer.status_code == 200
 
 
 async def _frames(response: httpx.Response) -> AsyncGenerator[bytes]:

@@ -27,18 +27,20 @@ def _node(opensearch_url: str) -> None:
 
 @pytest.mark.parametrize(
     ("faults", "seed"),
-    [(3, 1), pytest.param(30, 2, marks=pytest.mark.faults)],
+    [pytest.param(3, 1, marks=pytest.mark.thorough), pytest.param(30, 2, marks=pytest.mark.faults)],
 )
+@pytest.mark.parametrize("goes_on", [False, True], ids=["ends", "goes on"])
 async def test_what_was_seen_is_there_and_nothing_is_done_twice_whatever_happens_to_three_gateways(
-    tmp_path: Path, faults: int, seed: int, request: pytest.FixtureRequest
+    tmp_path: Path, faults: int, seed: int, goes_on: bool, request: pytest.FixtureRequest
 ) -> None:
     url, chance = store_url("opensearch", tmp_path, request), random.Random(seed)
-    async with loaded_gateways(tmp_path, url) as loaded:
+    async with loaded_gateways(tmp_path, url, goes_on=goes_on) as loaded:
         for number in range(faults):
             place, frames = chance.choice(loaded.places), chance.randrange(50, 800)
             await loaded.suffer(frames, partial(place.suffer, FAULTS[number % len(FAULTS)]))
 
 
+@pytest.mark.thorough
 async def test_a_rolling_restart_breaks_no_stream(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     async with loaded_gateways(tmp_path, store_url("opensearch", tmp_path, request)) as loaded:
         for place in loaded.places:
