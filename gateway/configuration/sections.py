@@ -465,7 +465,8 @@ class CallersSection(Section):
 
     endpoints: tuple[str, ...] | None = None
     """Regular expressions; a URL has to match one as a whole, and its host the part between '://' and the next '/':
-    '^https://api\\.example\\.com/.*$'. Absent or null: the own hosts of the model providers."""
+    '^https://api\\.example\\.com/.*$'. One without a path trusts all paths of its origin. Absent or null: the own hosts of
+    the model providers."""
     private_addresses: bool = False
     """Endpoints may be in private networks and on this machine. Metadata addresses of clouds are never reached."""
     own_identity: bool = False

@@ -62,6 +62,30 @@ def test_a_pattern_for_the_host_does_not_reach_into_the_path(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "pattern", ["https://mcp.example.com", r"^https://mcp\.example\.com$", r"^https?://.*\.example\.com(:8443)?$"]
+)
+def test_a_pattern_that_is_an_origin_trusts_the_paths_of_that_origin_alone(pattern: str) -> None:
+    policy = EndpointPolicy([pattern])
+    for url in ("", "/", "/mcp", "/sse?session=1", "/a/b"):
+        assert policy.refusal(f"https://mcp.example.com{url}") is None
+    for url in (
+        "https://mcp.example.com.evil.test/mcp",
+        "https://evil.test/https://mcp.example.com",
+        "https://mcp.example.com@evil.test/",
+        "https://mcp.example.com:9999/mcp",
+        "ftp://mcp.example.com/mcp",
+    ):
+        assert policy.refusal(url)
+
+
+def test_a_pattern_with_a_path_trusts_that_path_alone() -> None:
+    policy = EndpointPolicy([r"^https://mcp\.example\.com/$", r"^https://mcp\.example\.com/mcp$"])
+    assert policy.refusal("https://mcp.example.com") is None
+    assert policy.refusal("https://mcp.example.com/mcp") is None
+    assert policy.refusal("https://mcp.example.com/other")
+
+
+@pytest.mark.parametrize(
     "host",
     [
         "127.0.0.1",
