@@ -64,6 +64,9 @@ def configuration_problems(
     yield from below(("ml_commons", "trusted_connector_endpoints_regex"), _endpoint_problems(trusted or ()))
     if trusted is not None and section.callers.endpoints is not None:
         yield ("ml_commons", "trusted_connector_endpoints_regex"), "is another name of callers.endpoints; leave one out"
+    if section.ml_commons.connector.private_ip_enabled and not section.callers.private_addresses:
+        opens = "opens nothing by itself; set callers.private_addresses: true"
+        yield ("ml_commons", "connector", "private_ip_enabled"), opens
     yield from _not_unique(("agents",), "id", [agent.id for agent in agents])
     may_approve = any(key.approvals for key in server.api_keys)
     for index, agent in enumerate(agents):

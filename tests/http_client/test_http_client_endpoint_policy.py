@@ -174,6 +174,19 @@ async def test_a_name_that_turns_inside_after_the_first_call_is_refused() -> Non
     assert len(server.requests) == 1
 
 
+async def test_once_private_addresses_are_closed_no_connection_to_one_is_used_again() -> None:
+    policy = EndpointPolicy([r"^http://[a-z.]+\.example/.*$"], private_addresses=True)
+    async with internet(Script(), Script(), endpoints=policy) as (clients, server, _):
+        url = "http://inner.example/v1"
+        async with clients.stream(HttpCall("POST", url, {}, b"{}")) as response:
+            await response.read()
+        policy.open_private(False)
+        await refused(clients, url)
+        policy.open_private(True)
+        assert await ask(clients, url) == 200
+    assert len(server.requests) == 2
+
+
 async def test_an_endpoint_that_is_not_trusted_is_not_even_resolved() -> None:
     async with internet(Script(), endpoints=TRUSTING) as (clients, _, net):
         await refused(clients, "http://media.test/v1")
