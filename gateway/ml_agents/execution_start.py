@@ -19,6 +19,7 @@ from gateway.ml_agents.agent_form import AgentForm, agent_form
 from gateway.ml_agents.agent_input import Execution, read_execution
 from gateway.ml_agents.execution import AnswerForm
 from gateway.ml_agents.parameters import Parameters
+from gateway.ml_agents.registration_tools import MCP_SERVER
 from gateway.ml_commons.answers import new_document_id
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.content import wrong
@@ -64,7 +65,7 @@ async def start_execution(
     caller.
 
     Raises:
-        GatewayError: as `read_execution` and `ProtocolEnvironment.start`.
+        GatewayError: as `check_parts`, `read_execution` and `ProtocolEnvironment.start`.
     """
     if isinstance(body, dict) and "input" in body:
         environment.shared(ClusterSettings).check("unified_agent_api_enabled", STANDARDIZED_INPUT)
@@ -75,6 +76,17 @@ async def start_execution(
     begun = await begin(environment, caller, RunRequest(agent_id, plans, unknown_agent=_unknown_agent))
     form, is_async = begun.form
     return StartedExecution(begun.viewer, begun.run_id, form, is_async)
+
+
+def check_parts(settings: ClusterSettings, agent: OpenAgent) -> None:
+    """Refuse to execute an agent with parts that are off.
+
+    Raises:
+        ForbiddenError: MCP servers are off; of models InvalidRequestError (400).
+    """
+    settings.check("remote_inference.enabled")
+    if any(tool.type == MCP_SERVER for tool in agent.definition.tools):
+        settings.check("mcp_connector_enabled")
 
 
 def _unknown_agent(agent_id: str) -> NotFoundError:
@@ -91,6 +103,7 @@ async def _plans(
     unattended: bool,
 ) -> Plans[tuple[AnswerForm, bool]]:
     """The execution's run, the form of its answer, and whether the body wants a task for it."""
+    check_parts(environment.shared(ClusterSettings), agent)
     kind = agent_form(agent.about)
     execution = read_execution(body, kind.parameters)
     _check_media(agent, execution)
