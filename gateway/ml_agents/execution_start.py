@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.access.callers import Caller
@@ -25,6 +25,7 @@ from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.content import wrong
 from gateway.ml_commons.feature_settings import STANDARDIZED_INPUT
 from gateway.ml_memory.memory_access import container_of, is_session
+from gateway.ml_memory.memory_messages import with_input_type
 from gateway.options.run_options import RequestedLimits, RunOptions
 from gateway.protocol import WHOLE_THREAD, OpenAgent, ProtocolEnvironment, Viewer
 from gateway.protocol.begin import Plan, Plans, RunRequest, begin
@@ -110,9 +111,11 @@ async def _plans(
     own_container_id = agent.collection_of(caller.owner)
     options = _options(execution, await _selected(agent, execution), owns_agent=agent.owner == caller.owner)
     await environment.turn_after(caller, len(execution.messages))
+    container_id = await _container_id(environment, caller, kind, execution.parameters)
+    if container_id or own_container_id:
+        execution = replace(execution, messages=with_input_type(execution.messages, execution.form))
     found = await _messages(environment, caller, execution)
     parameters = execution.parameters
-    container_id = await _container_id(environment, caller, kind, parameters)
     if parameters.memory_id is not None and (into := container_id or own_container_id):
         await is_session(environment.documents(caller), parameters.memory_id, into)
     form = AnswerForm(
@@ -172,7 +175,8 @@ def _check_media(agent: OpenAgent, execution: Execution) -> None:
     for pointer, block in execution.media:
         if (why := agent.model.capabilities.media_refusal(block)) is not None:
             title, model = type(block).__name__.removesuffix("Block"), agent.model
-            extra = {"field": pointer, "provider": model.provider, "model": model.model_id, "reason": why}
+            extra = {"input_format": execution.form, "field": pointer, "reason": why}
+            extra |= {"provider": model.provider, "model": model.model_id}
             logger.warning("a medium of an agent's input cannot be sent to its model", extra=extra)
             raise wrong(f"{title} content at {pointer} cannot be sent to {model.provider}: {why}", pointer, why)
 

@@ -395,6 +395,17 @@ async def test_r8_1_a_failure_is_logged_with_its_format_and_reason(
     assert "secret" not in str(vars(record))
 
 
+async def test_r8_1_a_medium_that_the_model_cannot_have_is_logged_with_its_format(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scene(tmp_path) as agent:
+        await agent.error(
+            {"input": [{"role": "user", "content": [medium("document", "base64", "application/zip", "UEsDBA==")]}]}
+        )
+    (record,) = (each for each in caplog.records if each.name.startswith(ROOMS))
+    assert vars(record)["input_format"] == "MESSAGES"
+
+
 async def test_r8_2_the_question_alone_is_no_reason_for_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
