@@ -64,7 +64,6 @@ from gateway.configuration.sections import (
     ConfigurationSection,
     LogFormat,
     LogLevel,
-    MlCommonsSection,
     SearchSection,
     ServerSection,
 )
@@ -399,7 +398,7 @@ def _settings(
         agents=tuple(agent_definition(agent, parts) for agent in section.agents or ()),
         callers=_callers_settings(section, parts),
         protocols=protocols,
-        ml_commons=_ml_commons_settings(section.ml_commons),
+        ml_commons=section.ml_commons.by_name(),
         directory=directory,
         source=source,
         secrets=tuple(map(Secret, sorted(set(_secrets(text, section))))),
@@ -412,12 +411,8 @@ def _callers_settings(section: ConfigurationSection, parts: KnownParts) -> Calle
     if endpoints is None:
         own_hosts = (pattern for provider in parts.models.values() for pattern in provider.endpoints)
         endpoints = tuple(dict.fromkeys(own_hosts))
-    return CallersSettings(endpoints, callers.private_addresses, callers.own_identity, callers.max_agents)
-
-
-def _ml_commons_settings(section: MlCommonsSection) -> JsonObject:
-    own = section.model_dump(exclude={"memory", "trusted_connector_endpoints_regex"})
-    return {**own, "memory.retention_enabled": section.memory.retention_enabled}
+    private = callers.private_addresses and section.ml_commons.connector.private_ip_enabled is not False
+    return CallersSettings(endpoints, private, callers.own_identity, callers.max_agents)
 
 
 def _server_settings(section: ServerSection, protocols: NamedSettings) -> ServerSettings:

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from gateway.configuration.sections import Section
+from gateway.configuration.section import Section
 
 Text: TypeAlias = Annotated[str, Field(min_length=1)]
 MediaTypes: TypeAlias = Annotated[tuple[Text, ...], Field(min_length=1)]

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel
 
-from gateway.configuration.sections import Section
+from gateway.configuration.section import Section
 
 
 class AgentApiSettings(Section):

@@ -48,6 +48,7 @@ from gateway.messages import (
 )
 from gateway.model import MediaRefusal, ModelRequest
 from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
+from gateway.providers.conversions import tell_conversion
 from gateway.providers.media import LeftOutMedia, UnsendableError, picture, reachable, refusal_by, text_in, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
@@ -99,6 +100,7 @@ def anthropic_request(request: ModelRequest, model_id: str, profile: Profile) ->
     if caching := parameters.get(PROMPT_CACHING):
         _place_cache_points(body, turns, caching)
     _drop_impossible_thinking(body, turns)
+    tell_conversion(PROVIDER_NAME, model_id, request, body, turns)
     return {name: value for name, value in body.items() if value is not None}
 
 

@@ -49,6 +49,7 @@ from gateway.messages import (
 )
 from gateway.model import ModelRequest
 from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
+from gateway.providers.conversions import tell_conversion
 from gateway.providers.media import LeftOutMedia, UnsendableError, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
@@ -97,6 +98,7 @@ def converse_request(request: ModelRequest, model_id: str, family: Family) -> Co
         converse.drop_impossible_thinking(body, turns, forced=forced)
     names = {converse.tool_name(spec.name): spec.name for spec in tools}
     guardrail = _guard(body, turns, request.parameters.get(GUARD_CONTENT))
+    tell_conversion(PROVIDER_NAME, model_id, request, body, turns)
     return ConverseRequest(body, {wire: name for wire, name in names.items() if wire != name}, guardrail)
 
 

@@ -1,7 +1,9 @@
 """The configuration file and its problems.
 
 file.py          the file as text: YAML with the place of each value, references expanded
+section.py       what every section of it is
 sections.py      its sections and their fields
+ml_commons_sections.py  the settings `plugins.ml_commons.*`
 protocol_sections.py  the settings of protocols: for all callers, for keys, for agents
 schema.py        the JSON Schema of a file, for editors
 reading.py       fills the sections from a file, and words its problems

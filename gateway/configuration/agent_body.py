@@ -20,8 +20,6 @@ from gateway.configuration.reading import read_sections
 from gateway.errors import FieldProblem as WrongField
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
-from gateway.model import ModelProvider
-from gateway.tool import ToolType
 from gateway.wire.json_pointer import pointer_to
 
 _REGION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # it becomes a part of the host's name
@@ -44,7 +42,7 @@ class CallerRules:
 
 def parts_for_callers(rules: CallerRules) -> PartsForCallers:
     """The parts that agents under these rules may have."""
-    providers = {name: part.credentials for name, part in rules.parts.models.items() if part.from_callers}
+    providers = {name: part.credentials for name, part in rules.parts.for_callers.models.items()}
     return PartsForCallers(providers, searches=rules.environments.tools.search is not None)
 
 
@@ -66,7 +64,8 @@ def read_agent(agent_id: str, values: JsonObject, rules: CallerRules) -> AgentDe
     _raise(text)
     assert agents, "a file without problems has the agent that it was made with"
     parts = rules.parts
-    text.report_all(agent_problems(agents[0], parts, keys_approve=rules.keys_approve, path=_AGENT))
+    problems = agent_problems(agents[0], parts, keys_approve=rules.keys_approve, path=_AGENT, offered=parts.for_callers)
+    text.report_all(problems)
     _raise(text)
     definition = agent_definition(agents[0], parts)
     text.report_all(_not_for_callers(definition, rules))
@@ -95,21 +94,21 @@ def _not_for_callers(agent: AgentDefinition, rules: CallerRules) -> Iterator[Fie
     """The problems of members that only the operator's agents may have. All parts that the agent names are there."""
     models: list[tuple[FieldPath, ModelSettings]] = [((*_AGENT, "model"), agent.model)]
     models += [((*_AGENT, "model", "fallback", index), other) for index, other in enumerate(agent.model.fallback)]
-    endpoints = rules.environments.models.http.endpoints
+    endpoints, offered = rules.environments.models.http.endpoints, rules.parts.for_callers
     for path, model in models:
-        if not rules.parts.models[model.model_provider].from_callers:
-            yield (*path, "model_provider"), _for_operators(model.model_provider, rules.parts.models)
+        if model.model_provider not in offered.models:
+            yield (*path, "model_provider"), _for_operators(model.model_provider, offered.models)
         if model.region and not _REGION.fullmatch(model.region):
             yield (*path, "region"), f"{model.region[:64]!r} is no name of a region, such as 'us-east-1'"
         if model.endpoint and endpoints is not None and (refusal := endpoints.refusal(model.endpoint)):
             yield (*path, "endpoint"), f"may not be reached: {refusal}"
     for index, tool in enumerate(agent.tools):
-        if not rules.parts.tools[tool.type].from_callers:
-            yield (*_AGENT, "tools", index, "type"), _for_operators(tool.type, rules.parts.tools)
+        if tool.type not in offered.tools:
+            yield (*_AGENT, "tools", index, "type"), _for_operators(tool.type, offered.tools)
 
 
-def _for_operators(name: str, parts: Mapping[str, ModelProvider] | Mapping[str, ToolType]) -> str:
-    there_are = ", ".join(sorted(known for known, part in parts.items() if part.from_callers))
+def _for_operators(name: str, offered: Mapping[str, object]) -> str:
+    there_are = ", ".join(sorted(offered))
     return f"{name!r} is for the agents of the configuration file; agents that callers make may have: {there_are}"
 
 

@@ -64,6 +64,9 @@ def configuration_problems(
     yield from below(("ml_commons", "trusted_connector_endpoints_regex"), _endpoint_problems(trusted or ()))
     if trusted is not None and section.callers.endpoints is not None:
         yield ("ml_commons", "trusted_connector_endpoints_regex"), "is another name of callers.endpoints; leave one out"
+    if section.ml_commons.connector.private_ip_enabled and not section.callers.private_addresses:
+        opens = "opens nothing by itself; set callers.private_addresses: true"
+        yield ("ml_commons", "connector", "private_ip_enabled"), opens
     yield from _not_unique(("agents",), "id", [agent.id for agent in agents])
     may_approve = any(key.approvals for key in server.api_keys)
     for index, agent in enumerate(agents):
@@ -71,19 +74,25 @@ def configuration_problems(
 
 
 def agent_problems(
-    agent: AgentSection, parts: KnownParts, *, keys_approve: bool, path: FieldPath = ()
+    agent: AgentSection,
+    parts: KnownParts,
+    *,
+    keys_approve: bool,
+    path: FieldPath = (),
+    offered: KnownParts | None = None,
 ) -> Iterator[FieldProblem]:
     """The problems of one agent's fields taken together, wherever it was read from; paths begin with `path`.
 
-    `keys_approve`: there is an API key that may approve.
+    `keys_approve`: there is an API key that may approve. `offered`: the parts that messages name; None: all.
     """
+    offered = offered or parts
     yield from below((*path, "type"), _part_problems(agent.type, parts.agent_types, "agent type"))
-    yield from below((*path, "model"), _model_problems(agent.model, parts))
+    yield from below((*path, "model"), _model_problems(agent.model, parts, offered))
     for index, other in enumerate(agent.model.fallback):
-        yield from below((*path, "model", "fallback", index), _model_problems(other, parts))
+        yield from below((*path, "model", "fallback", index), _model_problems(other, parts, offered))
     for index, tool in enumerate(agent.tools):
         at: FieldPath = (*path, "tools", index)
-        yield from below((*at, "type"), _part_problems(tool.type, parts.tools, "tool type"))
+        yield from below((*at, "type"), _part_problems(tool.type, parts.tools, "tool type", offered.tools))
         if problem := _approvers_problem(tool, keys_approve=keys_approve):
             yield (*at, "approvers"), problem
     yield from _not_unique((*path, "tools"), "name", [tool.name for tool in agent.tools])
@@ -139,7 +148,7 @@ def _approvers_problem(tool: ToolSection, *, keys_approve: bool) -> str | None:
     return None
 
 
-def _model_problems(model: FallbackSection, parts: KnownParts) -> Iterator[FieldProblem]:
+def _model_problems(model: FallbackSection, parts: KnownParts, offered: KnownParts) -> Iterator[FieldProblem]:
     if model.endpoint is not None and (problem := _http_url_problem(model.endpoint)):
         yield ("endpoint",), problem
     try:
@@ -148,12 +157,12 @@ def _model_problems(model: FallbackSection, parts: KnownParts) -> Iterator[Field
         yield ("api",), error.message
         return
     if name not in parts.models:
-        yield from below(("model_provider",), _part_problems(name, parts.models, "model provider"))
+        yield from below(("model_provider",), _part_problems(name, parts.models, "model provider", offered.models))
         return
     provider = parts.models[name]
     for option in sorted(_OPTIONS - provider.options):
         if getattr(model, option, None) not in (None, False):
-            has = [other for other, part in sorted(parts.models.items()) if option in part.options]
+            has = [other for other, part in sorted(offered.models.items()) if option in part.options]
             yield (option,), f"{name!r} does not know it; providers that do: {', '.join(has)}"
     if provider.needs_model_id and not model.model_id:
         yield ("model_id",), f"is missing; {provider.name!r} needs the name of a model"
@@ -183,11 +192,14 @@ def _url_problems(
         yield from _part_problems(scheme(url), known, what)
 
 
-def _part_problems(name: str, known: Mapping[str, object], what: str) -> Iterator[FieldProblem]:
+def _part_problems(
+    name: str, known: Mapping[str, object], what: str, offered: Mapping[str, object] | None = None
+) -> Iterator[FieldProblem]:
     if name not in known:
-        there_are = f"there are: {', '.join(sorted(known)) or 'none'}"
+        names = list(known if offered is None else offered)
+        there_are = f"there are: {', '.join(sorted(names)) or 'none'}"
         word = name_for(name, what)
-        near = did_you_mean(name, list(known)) if word is None else f"; did you mean '{word}'?"
+        near = did_you_mean(name, names) if word is None else f"; did you mean '{word}'?"
         yield (), f"no {what} is called {name!r}{near}; {there_are}"
 
 

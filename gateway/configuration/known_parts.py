@@ -6,7 +6,7 @@ Below: parts, and the kinds of parts. Above: checks, settings and the compositio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.configuration.file import did_you_mean
 from gateway.errors import ConfigurationError
@@ -29,6 +29,13 @@ class KnownParts:
     agent_types: Mapping[str, AgentType]
     stores: Mapping[str, StoreType]
     search_engines: Mapping[str, SearchEngineType]
+
+    @property
+    def for_callers(self) -> KnownParts:
+        """These parts, but of the models and tools only those that agents of callers may have."""
+        models = {name: part for name, part in self.models.items() if part.from_callers}
+        tools = {name: part for name, part in self.tools.items() if part.from_callers}
+        return replace(self, models=models, tools=tools)
 
 
 def known_parts() -> KnownParts:

@@ -1,19 +1,19 @@
 """The sections of the configuration file: their fields and their limits.
 
-Below: agent, access.limits. Above: reading, which fills the sections from a file; checks, for conditions across fields;
-schema, the JSON Schema of them. Only the borders use pydantic.
+Below: section, which all of them are; agent, access.limits. Above: reading, which fills the sections from a file;
+checks, for conditions across fields; schema, the JSON Schema of them. Only the borders use pydantic.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field
 
 from gateway.access.limits import KeyLimits, VisitorLimits
 from gateway.agent import Budgets, ClientInstructions, HistoryMode, LastIteration, ModelTimeouts
+from gateway.configuration.ml_commons_sections import MlCommonsSection
+from gateway.configuration.section import Number, Seconds, Section, Whole, no_boolean
 from gateway.messages import JsonObject, JsonValue
 from gateway.options.run_options import Lockable
 from gateway.search_engine import Identity, SearchSettings
@@ -35,58 +35,17 @@ INDEX_PATTERN = r"^[^\s\\/?\"<>|,#:%+_.A-Z-][^\s\\/?\"<>|,#:%A-Z]*$"
 """What OpenSearch allows in the name of an index, and `*`."""
 
 
-def _no_boolean(value: object) -> object:
-    # pydantic counts true as 1; in a file that is a mistake
-    if isinstance(value, bool):
-        raise PydanticCustomError("boolean", "is true or false; a number is needed")
-    return value
-
-
-# null has a meaning for these; elsewhere it is a section whose lines are all commented out, and means the default
-_NULLABLE = frozenset(
-    {
-        "search",
-        "max_run_seconds",
-        "max_total_tokens",
-        "max_concurrent_runs",
-        "max_earlier_messages",
-        "max_messages",
-        "max_tokens",
-        "visitor_retention_days",
-    }
-    | {field.name for field in dataclasses.fields(VisitorLimits)}
-)
-
-Whole: TypeAlias = Annotated[int, BeforeValidator(_no_boolean)]
-Days: TypeAlias = Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False), BeforeValidator(_no_boolean)] | None
-Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_boolean), Field(allow_inf_nan=False)]
-Number: TypeAlias = Annotated[float, BeforeValidator(_no_boolean), Field(allow_inf_nan=False)]
-
-
-class Section(BaseModel):
-    """A section of the file: it has no unknown keys, and a key without a value has its default."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=())
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_empty(cls, values: object) -> object:
-        if not isinstance(values, dict):
-            return values
-        kept = _NULLABLE | (values.keys() - cls.model_fields.keys())  # an unknown key is a mistake even if it is null
-        return {key: value for key, value in values.items() if value is not None or key in kept}
-
-
 def _of_any_length(schema: dict[str, JsonValue]) -> None:
     del schema["minLength"]  # a reference to a key may be shorter than a key
 
 
 # the bounds stand before the validator, otherwise the JSON Schema lacks them
-Limit: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_no_boolean)] | None
-Bytes: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000_000), BeforeValidator(_no_boolean)] | None
+Days: TypeAlias = Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False), BeforeValidator(no_boolean)] | None
+Limit: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(no_boolean)] | None
+Bytes: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000_000), BeforeValidator(no_boolean)] | None
 
 
-StoredBytes: TypeAlias = Annotated[int, Field(ge=1, le=10**15), BeforeValidator(_no_boolean)] | None
+StoredBytes: TypeAlias = Annotated[int, Field(ge=1, le=10**15), BeforeValidator(no_boolean)] | None
 
 
 class KeyLimitsSection(Section):
@@ -465,48 +424,14 @@ class CallersSection(Section):
 
     endpoints: tuple[str, ...] | None = None
     """Regular expressions; a URL has to match one as a whole, and its host the part between '://' and the next '/':
-    '^https://api\\.example\\.com/.*$'. Absent or null: the own hosts of the model providers."""
+    '^https://api\\.example\\.com/.*$'. One without a path trusts all paths of its origin. Absent or null: the own hosts
+    of the model providers."""
     private_addresses: bool = False
     """Endpoints may be in private networks and on this machine. Metadata addresses of clouds are never reached."""
     own_identity: bool = False
     """Models may act as this process: by its AWS role, profile or environment variables."""
     max_agents: Whole = Field(default=1000, ge=0, le=1_000_000)
     """How many agents each caller may store."""
-
-
-class MlCommonsMemorySection(Section):
-    """Settings of memory containers."""
-
-    retention_enabled: bool = True
-    """Memories may be pinned, and containers may say how long theirs stay."""
-
-
-class MlCommonsSection(Section):
-    """Settings of ml-commons' REST API, by the names that they have in OpenSearch behind 'plugins.ml_commons.'. What is
-    set by PUT /_cluster/settings wins over them.
-    """
-
-    agent_framework_enabled: bool = True
-    """Agents can be registered, changed and executed."""
-    unified_agent_api_enabled: bool = True
-    """Agents can be registered with 'model', and executed with 'input'."""
-    stream_enabled: bool = True
-    """Agents can be executed as a stream."""
-    ag_ui_enabled: bool = True
-    """The stream takes AG-UI input. The gateway's own AG-UI paths are always there."""
-    agentic_memory_enabled: bool = True
-    """There are memory containers."""
-    memory_feature_enabled: bool = True
-    """There are conversation memories."""
-    memory: MlCommonsMemorySection = MlCommonsMemorySection()
-    """How memory containers work."""
-    execute_tools_enabled: bool = True
-    """Tools can be run without an agent."""
-    trusted_connector_endpoints_regex: tuple[str, ...] | None = None
-    """Another name of callers.endpoints; give one of them."""
-    max_json_size: Whole = Field(default=100_000_000, ge=-1, le=2_147_483_647)
-    """The largest request body of this API in bytes, where that is less than server.max_body_bytes; -1: no limit of its
-    own."""
 
 
 class SearchSection(Section):

@@ -46,6 +46,7 @@ from gateway.messages import (
 )
 from gateway.model import ModelRequest
 from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
+from gateway.providers.conversions import tell_conversion
 from gateway.providers.media import LeftOutMedia, UnsendableError, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
@@ -69,7 +70,8 @@ def gemini_request(request: ModelRequest, model_id: str, profile: Profile) -> Js
     `generationConfig`, and a null removes a field. The run's options override `model_parameters`.
     """
     writer = _HistoryWriter(model_id, profile, request.messages)
-    body: JsonObject = {"contents": cast(JsonValue, writer.contents())}
+    contents = writer.contents()
+    body: JsonObject = {"contents": cast(JsonValue, contents)}
     system: list[JsonValue] = [{"text": text} for text in (request.system, *writer.system) if text.strip()]
     if system:
         body["systemInstruction"] = {"parts": system}
@@ -80,6 +82,7 @@ def gemini_request(request: ModelRequest, model_id: str, profile: Profile) -> Js
         body["toolConfig"] = {"functionCallingConfig": _calling(request.tool_choice)}
     if not body.get("tools"):
         body.pop("toolConfig", None)  # refused in a request without tools, such as one for a summary
+    tell_conversion(PROVIDER_NAME, model_id, request, body, contents)
     return {name: value for name, value in body.items() if value is not None}
 
 

@@ -384,8 +384,11 @@ class HttpClients:
         return known or self._clients.setdefault(self._key(endpoint), self._open_client(endpoint.url, tls))
 
     def _key(self, endpoint: _Endpoint) -> tuple[str, str, int | None]:
-        # callers may name any number of endpoints: these share a client, and go when their connections do
-        return endpoint.origin if self.endpoints is None else (endpoint.origin[0], "", None)
+        # Callers may name any number of endpoints: these share a client, and go when their connections do. Only new
+        # connections are checked: once private addresses are closed, those that there are must not be used.
+        if self.endpoints is None:
+            return endpoint.origin
+        return endpoint.origin[0], "private" if self.endpoints.private_addresses else "", None
 
     def _open_client(self, url: httpx.URL, tls: ssl.SSLContext | bool) -> _Transport:
         connector = aiohttp.TCPConnector(

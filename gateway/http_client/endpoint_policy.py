@@ -26,14 +26,14 @@ _SLASH = re.compile(r"[/\\]")
 class EndpointPolicy:
     """`patterns` are regular expressions, see EndpointPattern; at least one has to match.
 
-    `private_addresses`: endpoints may be in private networks, and on this machine. Link-local addresses, where clouds
-    keep their metadata, and the other special ranges are never reached.
+    `private_addresses`: endpoints may be in private networks, and on this machine, unless `open_private` closes them.
+    Link-local addresses, where clouds keep their metadata, and the other special ranges are never reached.
     """
 
     def __init__(self, patterns: Sequence[str], *, private_addresses: bool = False) -> None:
         """Raises ConfigurationError for a pattern that cannot be used."""
         self.configured = tuple(patterns)
-        self.private_addresses = private_addresses
+        self.configured_private = self.private_addresses = private_addresses
         self.trust(None)
 
     def trust(self, patterns: Sequence[str] | None) -> None:
@@ -44,6 +44,10 @@ class EndpointPolicy:
         """
         chosen = self.configured if patterns is None else patterns
         self._patterns = [EndpointPattern.parse(pattern) for pattern in chosen]
+
+    def open_private(self, is_open: bool) -> None:
+        """Whether endpoints may be in private networks from now on, if the configuration lets them at all."""
+        self.private_addresses = self.configured_private and is_open
 
     def refusal(self, url: str, *, sent_to: yarl.URL | None = None) -> str | None:
         """Why no call may go to `url`, by what the URL says; None where one may. Names are resolved with the call.

@@ -21,6 +21,7 @@ from gateway.errors import ConflictError, InvalidRequestError, NotFoundError
 from gateway.messages import JsonObject
 from gateway.ml_agents.agent_form import agent_form, shown_memory
 from gateway.ml_agents.registration import AGENT_ID, Registration, read_change, read_registration, registered_id
+from gateway.ml_agents.registration_tools import names_mcp_server
 from gateway.ml_commons.answers import hits_of, id_taken, search_answer, write_answer
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.routes import (
@@ -56,6 +57,7 @@ class _Endpoints:
         body = await read_object(request)
         if body.get("model") is not None:
             self._settings.check("unified_agent_api_enabled")
+        self._check_parts(body)
         agent_id = registered_id(body)
         found = read_registration(body, self._environment.parts_for_callers)
         _warn_of_unknown(agent_id, found)
@@ -71,6 +73,7 @@ class _Endpoints:
         caller, agent_id = caller_of(request), path_id(request, "agent_id")
         self._environment.check_maker(caller)
         body, parts = await read_object(request), self._environment.parts_for_callers
+        self._check_parts(body)
         if self._configured(caller, agent_id) is not None:
             raise ConflictError(f"the agent {agent_id!r} is in the configuration file; change it there")
         stored = await self._environment.agent_document(caller, agent_id)
@@ -85,6 +88,13 @@ class _Endpoints:
                     caller, agent_id, lambda document: read_change(body, document, parts).agent
                 )
         return ml_response(request, write_answer(INDEX, agent_id, "updated", version))
+
+    def _check_parts(self, body: JsonObject) -> None:
+        """Refuse an agent with parts that are off."""
+        if body.get("model") is not None:
+            self._settings.check("remote_inference.enabled")
+        if names_mcp_server(body):
+            self._settings.check("mcp_connector_enabled")
 
     async def delete(self, request: Request) -> Response:
         caller, agent_id = caller_of(request), path_id(request, "agent_id")

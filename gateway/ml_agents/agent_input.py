@@ -28,12 +28,14 @@ class Execution:
     """An execution's body as it was read. `messages` are empty if an earlier interaction is answered (again).
 
     `minted` are the ids that were made here. `media` are the media for the model, each with its pointer in the body.
+    `form` is ml-commons' name for the form of the input.
     """
 
     messages: tuple[Message, ...]
     parameters: Parameters
     minted: frozenset[str] = frozenset()
     media: tuple[tuple[str, MediaBlock], ...] = ()
+    form: str = ""
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -92,7 +94,7 @@ def _execution(body: JsonValue, of_agent: Mapping[str, str]) -> Execution:
     reader = InputReader(at)
     messages = reader.messages(given)
     logger.debug("read an agent's input", extra={"input_format": reader.form, "messages": len(messages)})
-    return Execution(messages, parameters, frozenset(reader.minted), tuple(reader.media))
+    return Execution(messages, parameters, frozenset(reader.minted), tuple(reader.media), reader.form)
 
 
 def _format_name(body: JsonValue) -> str:

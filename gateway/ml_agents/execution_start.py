@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.access.callers import Caller
@@ -19,11 +19,13 @@ from gateway.ml_agents.agent_form import AgentForm, agent_form
 from gateway.ml_agents.agent_input import Execution, read_execution
 from gateway.ml_agents.execution import AnswerForm
 from gateway.ml_agents.parameters import Parameters
+from gateway.ml_agents.registration_tools import MCP_SERVER
 from gateway.ml_commons.answers import new_document_id
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.content import wrong
 from gateway.ml_commons.feature_settings import STANDARDIZED_INPUT
 from gateway.ml_memory.memory_access import container_of, is_session
+from gateway.ml_memory.memory_messages import with_input_type
 from gateway.options.run_options import RequestedLimits, RunOptions
 from gateway.protocol import WHOLE_THREAD, OpenAgent, ProtocolEnvironment, Viewer
 from gateway.protocol.begin import Plan, Plans, RunRequest, begin
@@ -64,7 +66,7 @@ async def start_execution(
     caller.
 
     Raises:
-        GatewayError: as `read_execution` and `ProtocolEnvironment.start`.
+        GatewayError: as `check_parts`, `read_execution` and `ProtocolEnvironment.start`.
     """
     if isinstance(body, dict) and "input" in body:
         environment.shared(ClusterSettings).check("unified_agent_api_enabled", STANDARDIZED_INPUT)
@@ -75,6 +77,17 @@ async def start_execution(
     begun = await begin(environment, caller, RunRequest(agent_id, plans, unknown_agent=_unknown_agent))
     form, is_async = begun.form
     return StartedExecution(begun.viewer, begun.run_id, form, is_async)
+
+
+def check_parts(settings: ClusterSettings, agent: OpenAgent) -> None:
+    """Refuse to execute an agent with parts that are off.
+
+    Raises:
+        ForbiddenError: MCP servers are off; of models InvalidRequestError (400).
+    """
+    settings.check("remote_inference.enabled")
+    if any(tool.type == MCP_SERVER for tool in agent.definition.tools):
+        settings.check("mcp_connector_enabled")
 
 
 def _unknown_agent(agent_id: str) -> NotFoundError:
@@ -91,15 +104,18 @@ async def _plans(
     unattended: bool,
 ) -> Plans[tuple[AnswerForm, bool]]:
     """The execution's run, the form of its answer, and whether the body wants a task for it."""
+    check_parts(environment.shared(ClusterSettings), agent)
     kind = agent_form(agent.about)
     execution = read_execution(body, kind.parameters)
     _check_media(agent, execution)
     own_container_id = agent.collection_of(caller.owner)
     options = _options(execution, await _selected(agent, execution), owns_agent=agent.owner == caller.owner)
     await environment.turn_after(caller, len(execution.messages))
+    container_id = await _container_id(environment, caller, kind, execution.parameters)
+    if container_id or own_container_id:
+        execution = replace(execution, messages=with_input_type(execution.messages, execution.form))
     found = await _messages(environment, caller, execution)
     parameters = execution.parameters
-    container_id = await _container_id(environment, caller, kind, parameters)
     if parameters.memory_id is not None and (into := container_id or own_container_id):
         await is_session(environment.documents(caller), parameters.memory_id, into)
     form = AnswerForm(
@@ -159,7 +175,8 @@ def _check_media(agent: OpenAgent, execution: Execution) -> None:
     for pointer, block in execution.media:
         if (why := agent.model.capabilities.media_refusal(block)) is not None:
             title, model = type(block).__name__.removesuffix("Block"), agent.model
-            extra = {"field": pointer, "provider": model.provider, "model": model.model_id, "reason": why}
+            extra = {"input_format": execution.form, "field": pointer, "reason": why}
+            extra |= {"provider": model.provider, "model": model.model_id}
             logger.warning("a medium of an agent's input cannot be sent to its model", extra=extra)
             raise wrong(f"{title} content at {pointer} cannot be sent to {model.provider}: {why}", pointer, why)
 

@@ -21,9 +21,9 @@ USUAL_TOOLS: Final[Sequence[JsonObject]] = (
     {"type": "IndexMappingTool"},
 )
 
-_MCP: Final = "McpServer"
+MCP_SERVER: Final = "McpServer"
 # The gateway's own type, ml-commons' name for such a tool, and its name for such a connector.
-_MCP_TYPES: Final = frozenset({_MCP, "McpStreamableHttpTool", "mcp_streamable_http"})
+_MCP_TYPES: Final = frozenset({MCP_SERVER, "McpStreamableHttpTool", "mcp_streamable_http"})
 _MCP_MEMBERS: Final = ("url", "headers")
 # Tools whose arguments an agent may describe: the schema is a parameter of theirs.
 _WITH_SCHEMA: Final = frozenset({"SearchIndexTool"})
@@ -45,6 +45,15 @@ class ToolBlocks:
     shown: list[JsonValue] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
+
+
+def names_mcp_server(body: JsonObject) -> bool:
+    """Whether a body gives the agent an MCP server, as a tool or as a connector."""
+    tools, parameters = body.get("tools"), body.get("parameters")
+    kinds = [tool.get("type") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    if any(isinstance(kind, str) and kind in _MCP_TYPES for kind in kinds):
+        return True
+    return isinstance(parameters, dict) and parameters.get("mcp_connectors") is not None
 
 
 def read_tools(fields: Fields, parts: PartsForCallers, duplicate: str) -> ToolBlocks:
@@ -86,7 +95,7 @@ def _read(tool: Fields, found: ToolBlocks, at: str) -> str:
     parameters: JsonObject = {**(tool.object("parameters") or {}), **(tool.object("config") or {})}
     found.places.update((f"{at}/parameters/{each}", f"{at}/config/{each}") for each in tool.object("config") or {})
     attributes = tool.object("attributes") or {}
-    section: JsonObject = {"type": _MCP if is_mcp else kind}
+    section: JsonObject = {"type": MCP_SERVER if is_mcp else kind}
     for member, text in (("name", name), ("description", description)):
         if text:
             section[member] = text

@@ -18,6 +18,7 @@ from gateway.errors import ConflictError
 from gateway.ml_commons.feature_settings import (
     DEFAULTS,
     MAX_JSON_SIZE,
+    PRIVATE_ADDRESSES,
     TRUSTED_ENDPOINTS,
     Feature,
     SettingValue,
@@ -130,14 +131,20 @@ class ClusterSettings:
     def _apply(self) -> None:
         self._values = self._current()
         trusted = self._set["transient"].get(TRUSTED_ENDPOINTS, self._set["persistent"].get(TRUSTED_ENDPOINTS))
-        self._environment.endpoints.trust(cast("list[str] | None", trusted))
+        endpoints = self._environment.endpoints
+        endpoints.trust(cast("list[str] | None", trusted))
+        endpoints.open_private(bool(self._values[PRIVATE_ADDRESSES]))
 
     def _current(self) -> dict[str, SettingValue]:
         return {**self._usual(), **self._set["persistent"], **self._set["transient"]}
 
     def _usual(self) -> dict[str, SettingValue]:
-        endpoints = list(self._environment.endpoints.configured)
-        return {**DEFAULTS, TRUSTED_ENDPOINTS: endpoints, **self._configured}
+        endpoints = self._environment.endpoints
+        of_callers: dict[str, SettingValue] = {
+            TRUSTED_ENDPOINTS: list(endpoints.configured),
+            PRIVATE_ADDRESSES: endpoints.configured_private,
+        }
+        return {**DEFAULTS, **of_callers, **self._configured}
 
 
 def _changed(before: Mapping[str, SettingValue], changes: Changes) -> dict[str, SettingValue]:

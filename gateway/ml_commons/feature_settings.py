@@ -1,8 +1,8 @@
-"""The settings `plugins.ml_commons.*`: their names, their defaults here, and the refusals of features that are off.
-Pure.
+"""The settings `plugins.ml_commons.*`: their values, and the refusals of features that are off. Pure.
 
-Above: cluster_settings, which keeps what callers set. Features that the gateway has are on, also if ml-commons has them
-off by default. Some settings are accepted and change nothing here, so that scripts that set them work.
+Below: configuration.ml_commons_sections, which has their names and defaults. Above: cluster_settings, which keeps what
+callers set. Features that the gateway has are on, also if ml-commons has them off by default. Some settings are
+accepted and change nothing here, so that scripts that set them work.
 https://docs.opensearch.org/latest/ml-commons-plugin/cluster-settings/
 """
 
@@ -12,8 +12,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
+from gateway.configuration.ml_commons_sections import MlCommonsSection
 from gateway.errors import ConfigurationError, ForbiddenError, InvalidRequestError
 from gateway.messages import JsonValue
 from gateway.ml_commons.errors import EXCEPTION
@@ -21,6 +22,7 @@ from gateway.wire.endpoint_patterns import EndpointPattern
 
 PREFIX: Final = "plugins.ml_commons."
 TRUSTED_ENDPOINTS: Final = "trusted_connector_endpoints_regex"
+PRIVATE_ADDRESSES: Final = "connector.private_ip_enabled"
 MAX_JSON_SIZE: Final = "max_json_size"
 FEATURE_OFF: Final = "feature_off"
 """The code of a request for a feature that is off."""
@@ -34,6 +36,8 @@ Feature: TypeAlias = Literal[
     "memory_feature_enabled",
     "memory.retention_enabled",
     "execute_tools_enabled",
+    "mcp_connector_enabled",
+    "remote_inference.enabled",
 ]
 
 STANDARDIZED_INPUT: Final = (
@@ -65,35 +69,14 @@ _FEATURES: Mapping[Feature, _Off] = MappingProxyType(
         "memory_feature_enabled": _Off("The Conversation Memory feature is not enabled", "exception"),
         "memory.retention_enabled": _Off("The memory retention feature is not enabled", "status_exception"),
         "execute_tools_enabled": _Off("The Execute Tool API is not enabled"),
-    }
-)
-_WITHOUT_EFFECT: Mapping[str, SettingValue] = MappingProxyType(
-    {
-        "allow_registering_model_via_local_file": False,
-        "allow_registering_model_via_url": False,
-        "connector_access_control_enabled": False,
-        "connector.private_ip_enabled": False,
-        "controller_enabled": True,
-        "index_insight_feature_enabled": False,
-        "jvm_heap_memory_threshold": 85,
-        "local_model.enabled": True,
-        "mcp_connector_enabled": False,
-        "mcp_header_passthrough_enabled": False,
-        "mcp_server_enabled": False,
-        "ml_task_timeout_in_seconds": 600,
-        "model_access_control_enabled": False,
-        "native_memory_threshold": 90,
-        "only_run_on_ml_node": True,
-        "rag_pipeline_feature_enabled": True,
-        "remote_agentic_memory_enabled": False,
-        "remote_inference.enabled": True,
-        "task_dispatch_policy": "round_robin",
+        "mcp_connector_enabled": _Off("The MCP connector is not enabled"),
+        "remote_inference.enabled": _Off("Remote Inference is currently disabled", status=400, in_quotes=True),
     }
 )
 DEFAULTS: Mapping[str, SettingValue] = MappingProxyType(
-    {**dict.fromkeys(_FEATURES, True), **_WITHOUT_EFFECT, MAX_JSON_SIZE: 100_000_000, TRUSTED_ENDPOINTS: []}
+    {**cast("dict[str, SettingValue]", MlCommonsSection().by_name()), PRIVATE_ADDRESSES: False, TRUSTED_ENDPOINTS: []}
 )
-"""Every setting, with its default. Of the trusted endpoints it is what `callers.endpoints` says."""
+"""Every setting, with its default. Those of the endpoints are what the section `callers` says."""
 
 
 def read_setting(name: str, value: JsonValue) -> SettingValue:

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.access.authentication import check_json, has_body
-from gateway.configuration.sections import Section
+from gateway.configuration.section import Section
 from gateway.errors import InvalidRequestError
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_commons.cluster_settings import ClusterSettings

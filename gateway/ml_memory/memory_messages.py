@@ -34,9 +34,13 @@ _TEXT: Final = "text"
 _SAID: Final = "working_memory"
 """The member of a message's metadata that has what its sender said of it beside its words."""
 
+_INPUT_TYPE: Final = "input_type"
+"""The member beside it that has the form of the input that the message came in, where its words do not say that."""
+
 _SENT: Final = "content"
 """The member beside it that has the content as it was sent, where its blocks are no content blocks of ours."""
 
+_INPUT_TYPES: Final = ("TEXT", "CONTENT_BLOCKS", "MESSAGES")
 _SEARCHED_CHARACTERS: Final = 8_000
 _SEARCHED_BLOCKS: Final = 50
 _MOST_LABELS: Final = 100
@@ -67,7 +71,7 @@ class ThreadsAsMemory:
         """The document of a message; None for reasoning, which is not remembered."""
         if message.role == "reasoning":
             return None
-        said = _said_of(message)
+        said = _labels_of(message)
         namespace = {**said["namespace"], SESSION: thread.thread_id}
         if thread.agent_id:
             namespace = {"agent_id": thread.agent_id, **namespace}
@@ -82,7 +86,7 @@ class ThreadsAsMemory:
                     **said["metadata"],
                     "type": "structured_message",
                     "role": message.role,
-                    "input_type": _input_type(message),
+                    _INPUT_TYPE: _input_type(message),
                 },
                 "tags": said["tags"] or None,
                 _TEXT: _words(message),
@@ -91,6 +95,14 @@ class ThreadsAsMemory:
             }
         )
         return {**document, **_times_of(message)}
+
+
+def with_input_type(messages: Sequence[Message], form: str) -> tuple[Message, ...]:
+    """The messages of an input, with ml-commons' name for its form."""
+    return tuple(
+        message if _usual_type(message) == form else _with_said(message, {**_said_of(message), _INPUT_TYPE: form})
+        for message in messages
+    )
 
 
 def document_id(thread_id: str, message_id: str) -> str:
@@ -160,10 +172,11 @@ def changed_message(message: Message, document: JsonObject, body: JsonObject) ->
     for name in ("binary_data", "structured_data"):
         if body.get(name) is not None:
             fields.wrong(name, f"{name} is for data; this is a message, which has messages, metadata and tags")
-    before, changed = _said_of(message), ("metadata", "tags")
+    before, changed = _labels_of(message), ("metadata", "tags")
     merged = merge_patch(before, {name: body[name] for name in changed if name in body})
     labels = _read_labels(Fields(merged, problems=fields.problems), changed)
     said = {**before, **{name: labels.get(name, {}) for name in changed}, _CREATED: document[_CREATED]}
+    said[_INPUT_TYPE] = _said_of(message).get(_INPUT_TYPE)
     fields.check()
     if (sent := _sent_message(body)) is None:
         return _with_said(message, {**said, _SENT: _sent_content(message), _UPDATED: document[_UPDATED]})
@@ -187,7 +200,13 @@ def named_message(document: JsonObject) -> tuple[str, str] | None:
 
 
 def _input_type(message: Message) -> str:
-    """ml-commons' name for the form of input that this message would be."""
+    """ml-commons' name for the form of the input that the message came in."""
+    form = _said_of(message).get(_INPUT_TYPE)
+    return form if form in _INPUT_TYPES else _usual_type(message)
+
+
+def _usual_type(message: Message) -> str:
+    """ml-commons' name for the form of input that this message would be by itself."""
     if message.role in ("user", "system", "developer"):
         media = any(not isinstance(block, TextBlock) for block in message.content)
         return "CONTENT_BLOCKS" if media or len(message.content) > 1 else "TEXT"
@@ -281,8 +300,7 @@ def _typed_block(block: Any) -> JsonValue:
 
 
 def _sent_content(message: Message) -> list[JsonValue] | None:
-    said: Any = (message.metadata or {}).get(_SAID)
-    content = said.get(_SENT) if isinstance(said, dict) else None
+    content = _said_of(message).get(_SENT)
     return content if isinstance(content, list) else None
 
 
@@ -290,8 +308,12 @@ def _sent_content(message: Message) -> list[JsonValue] | None:
 
 
 def _said_of(message: Message) -> dict[str, Any]:
-    said: Any = (message.metadata or {}).get(_SAID)
-    known = said if isinstance(said, dict) else {}
+    said = (message.metadata or {}).get(_SAID)
+    return said if isinstance(said, dict) else {}
+
+
+def _labels_of(message: Message) -> dict[str, Any]:
+    known = _said_of(message)
     return {name: known[name] if isinstance(known.get(name), dict) else {} for name in _LABELS}
 
 
@@ -299,8 +321,8 @@ def _times_of(message: Message) -> JsonObject:
     """The times that a changed message's metadata have, in milliseconds: when its document was made, and when its words
     last changed.
     """
-    said: Any = (message.metadata or {}).get(_SAID)
-    times = {name: said.get(name) for name in (_CREATED, _UPDATED)} if isinstance(said, dict) else {}
+    said = _said_of(message)
+    times = {name: said.get(name) for name in (_CREATED, _UPDATED)}
     return {name: time for name, time in times.items() if type(time) is int and time >= 0}
 
 

@@ -45,6 +45,7 @@ from gateway.openai.chat_completions import (
 )
 from gateway.openai.chat_options import chat_options
 from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
+from gateway.providers.conversions import tell_conversion
 from gateway.providers.media import LeftOutMedia, UnsendableError, quoted, reachable, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
@@ -61,7 +62,8 @@ def chat_request(request: ModelRequest, model_id: str, dialect: Dialect) -> Json
 
     The run's options win over `model_parameters`.
     """
-    body: JsonObject = {"model": model_id, "messages": list(_messages(request, model_id, dialect)), "stream": True}
+    messages: list[JsonValue] = [*_messages(request, model_id, dialect)]
+    body: JsonObject = {"model": model_id, "messages": messages, "stream": True}
     if dialect.stream_usage:
         body["stream_options"] = {"include_usage": True}
     if request.tools:
@@ -75,6 +77,7 @@ def chat_request(request: ModelRequest, model_id: str, dialect: Dialect) -> Json
     if not body.get("tools"):
         for name in _ABOUT_TOOLS:
             body.pop(name, None)
+    tell_conversion(PROVIDER_NAME, model_id, request, body, messages)
     return {name: value for name, value in body.items() if value is not None}
 
 

@@ -52,6 +52,7 @@ from gateway.openai.responses import (
 )
 from gateway.openai.responses_options import responses_options
 from gateway.options.generation import NO_OPTIONS, OneTool, ToolChoice
+from gateway.providers.conversions import tell_conversion
 from gateway.providers.media import LeftOutMedia, UnsendableError, picture, quoted, reachable, refusal_by, whole
 from gateway.providers.option_table import with_options
 from gateway.wire import stand_ins, strict_json
@@ -96,10 +97,11 @@ def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObj
     if request.system.strip():
         body["instructions"] = request.system  # of this response alone: a chain does not hand them on
     if (continuation := request.continuation) is None:
-        body["input"] = list(input_items(request.messages, target)) or [_message("user", OPENING)]
+        items: list[JsonValue] = [*input_items(request.messages, target)] or [_message("user", OPENING)]
     else:
         body["previous_response_id"] = continuation.response_id
-        body["input"] = list(input_items(continuation.messages, target, continuation.answer))
+        items = [*input_items(continuation.messages, target, continuation.answer)]
+    body["input"] = items
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
     if target.sealed:
@@ -116,6 +118,7 @@ def responses_request(request: ModelRequest, target: ResponsesTarget) -> JsonObj
         body["tool_choice"] = _tool_choice(request.tool_choice)
     if not body.get("tools"):
         body.pop("tool_choice", None)  # refused in a request without tools, such as one for a summary
+    tell_conversion(target.provider, target.model_id, request, body, items)
     return {name: value for name, value in body.items() if value is not None} | target.params
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from gateway.configuration.sections import Section
+from gateway.configuration.section import Section
 
 
 def _not_secret(name: str) -> str:

@@ -17,7 +17,7 @@ from gateway.ag_ui.run_requests import RunRequests
 from gateway.messages import JsonObject, JsonValue
 from gateway.ml_agents.agent_input import is_ag_ui
 from gateway.ml_agents.chunks import Chunks
-from gateway.ml_agents.execution_start import start_execution
+from gateway.ml_agents.execution_start import check_parts, start_execution
 from gateway.ml_commons.cluster_settings import ClusterSettings
 from gateway.ml_commons.routes import PREFIX, SETTINGS, ml_routes, opensearch_error_form
 from gateway.openapi.data import api_data
@@ -47,10 +47,11 @@ class _Endpoints:
 
     async def _ag_ui_stream(self, request: Request, body: bytes, value: JsonObject) -> Response:
         caller, agent_id = caller_of(request), path_id(request, "agent_id")
-        await self._environment.check_agent(caller, agent_id)
-        if value.get("messages") == [] and not value.get("resume"):
-            return await self._ag_ui.connect(caller, agent_id, body)
-        return await self._ag_ui.run(caller, agent_id, body, request_id_of(request))
+        async with self._environment.agent(caller, agent_id) as agent:
+            if value.get("messages") == [] and not value.get("resume"):
+                return await self._ag_ui.connect(caller, agent_id, body)
+            check_parts(self._settings, agent)
+            return await self._ag_ui.run(caller, agent_id, body, request_id_of(request))
 
     async def _chunks(self, request: Request, value: JsonValue) -> Response:
         environment, caller, agent_id = self._environment, caller_of(request), path_id(request, "agent_id")

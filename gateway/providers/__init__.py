@@ -12,6 +12,7 @@ failure_words.py     the error's message for operators and for everybody else
 access.py            how a provider is reached: its address, its key
 headers.py           headers of the operator's own
 endpoints.py         base URLs, as operators write them
+conversions.py       logs how a request was converted
 media.py             a medium in a form that a provider takes, or a note that it was left out
 media_fetch.py       fetches media that messages only refer to
 option_table.py      writes a run's options as a provider's parameters

@@ -109,6 +109,8 @@ class MediaFetcher:
         except GatewayError as error:
             logger.warning("a medium could not be fetched and was left out", extra={"code": error.code})
             return _left_out(kind, "it could not be fetched")
+        extra = {"kind": MEDIA_KINDS[kind], "media_type": fetched.media_type, "bytes": len(fetched.content)}
+        logger.debug("fetched a medium for a model", extra=extra)
         data = base64.b64encode(fetched.content).decode("ascii")
         return Base64Source(data, media_type or fetched.media_type or "")
 

@@ -23,11 +23,13 @@ class EndpointPattern:
     of the URL by itself, too.
 
     Otherwise `https://api\\..*\\.example\\.com/.*` would match `https://api.evil.test/x.example.com/`: `.*` does not
-    stop at a slash.
+    stop at a slash. A pattern without a path that matches an origin (`https://api\\.example\\.com`) matches all URLs of
+    the origin: `is_origin`.
     """
 
     url: re.Pattern[str]
     authority: re.Pattern[str]
+    is_origin: bool = False
 
     @classmethod
     def parse(cls, text: str) -> EndpointPattern:
@@ -37,14 +39,15 @@ class EndpointPattern:
             ConfigurationError: it has no part for the authority, or is no regular expression.
         """
         _, found, rest = text.partition(_SCHEME_END)
-        authority = rest.partition("/")[0].removesuffix("$")
+        authority, slash, _ = rest.partition("/")
+        authority = authority.removesuffix("$")
         if not found or not authority:
             raise ConfigurationError(
                 f"the pattern {text!r} names no host; write what the whole URL has to match, with the host between "
                 "'://' and the next '/', as in '^https://api\\.example\\.com/.*$'"
             )
         try:
-            return cls(re.compile(text), re.compile(authority))
+            return cls(re.compile(text), re.compile(authority), is_origin=not slash)
         except re.error as error:
             raise ConfigurationError(
                 f"the pattern {text!r} is not a regular expression ({error}); the part between '://' and the next '/' "
@@ -53,7 +56,12 @@ class EndpointPattern:
 
     def matches(self, url: yarl.URL) -> bool:
         """Whether both expressions match the URL. The port is left out if it is the scheme's own."""
-        return self.authority.fullmatch(_authority(url)) is not None and self.url.fullmatch(_shown(url)) is not None
+        if self.authority.fullmatch(_authority(url)) is None:
+            return False
+        origin = _origin(url)
+        if self.is_origin and self.url.fullmatch(origin) is not None:
+            return True
+        return self.url.fullmatch(origin + url.raw_path_qs) is not None
 
 
 def _authority(url: yarl.URL) -> str:
@@ -63,5 +71,5 @@ def _authority(url: yarl.URL) -> str:
     return (f"[{host}]" if ":" in host else host) + shown
 
 
-def _shown(url: yarl.URL) -> str:
-    return f"{url.scheme}://{_authority(url)}{url.raw_path_qs}"
+def _origin(url: yarl.URL) -> str:
+    return f"{url.scheme}://{_authority(url)}"

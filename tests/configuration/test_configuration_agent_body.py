@@ -77,6 +77,22 @@ async def test_unknown_parts_are_named(rules: CallerRules) -> None:
     assert wrong.keys() == {"/type", "/tools/0/type"}
 
 
+@pytest.mark.parametrize("kind", ["PythonTol", "HtpTool", "WebSearchTool"])
+async def test_for_an_unknown_tool_those_are_listed_that_callers_may_have(rules: CallerRules, kind: str) -> None:
+    said = wrong_fields(rules, tools=[{"type": kind}])["/tools/0/type"]
+    assert said.startswith(f"no tool type is called '{kind}'")
+    assert "there are: IndexMappingTool, ListIndexTool, McpServer, " in said
+    assert "PythonTool" not in said
+    assert "HttpTool" not in said
+
+
+async def test_for_an_unknown_provider_those_are_listed_that_callers_may_have(rules: CallerRules) -> None:
+    said = wrong_fields(rules, model={**MODEL, "model_provider": "scriptd"})["/model/model_provider"]
+    assert said.startswith("no model provider is called 'scriptd'")
+    assert "openai/v1/chat/completions" in said
+    assert "scripted" not in said
+
+
 async def test_an_agent_without_a_model_is_refused(rules: CallerRules) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         read_agent("mine", {}, rules)

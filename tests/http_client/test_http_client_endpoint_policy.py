@@ -62,6 +62,30 @@ def test_a_pattern_for_the_host_does_not_reach_into_the_path(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "pattern", ["https://mcp.example.com", r"^https://mcp\.example\.com$", r"^https?://.*\.example\.com(:8443)?$"]
+)
+def test_a_pattern_that_is_an_origin_trusts_the_paths_of_that_origin_alone(pattern: str) -> None:
+    policy = EndpointPolicy([pattern])
+    for url in ("", "/", "/mcp", "/sse?session=1", "/a/b"):
+        assert policy.refusal(f"https://mcp.example.com{url}") is None
+    for url in (
+        "https://mcp.example.com.evil.test/mcp",
+        "https://evil.test/https://mcp.example.com",
+        "https://mcp.example.com@evil.test/",
+        "https://mcp.example.com:9999/mcp",
+        "ftp://mcp.example.com/mcp",
+    ):
+        assert policy.refusal(url)
+
+
+def test_a_pattern_with_a_path_trusts_that_path_alone() -> None:
+    policy = EndpointPolicy([r"^https://mcp\.example\.com/$", r"^https://mcp\.example\.com/mcp$"])
+    assert policy.refusal("https://mcp.example.com") is None
+    assert policy.refusal("https://mcp.example.com/mcp") is None
+    assert policy.refusal("https://mcp.example.com/other")
+
+
+@pytest.mark.parametrize(
     "host",
     [
         "127.0.0.1",
@@ -148,6 +172,19 @@ async def test_a_name_that_turns_inside_after_the_first_call_is_refused() -> Non
         net.names["media.example"] = ["10.0.0.1"]
         await refused(clients, "http://media.example/v1")
     assert len(server.requests) == 1
+
+
+async def test_once_private_addresses_are_closed_no_connection_to_one_is_used_again() -> None:
+    policy = EndpointPolicy([r"^http://[a-z.]+\.example/.*$"], private_addresses=True)
+    async with internet(Script(), Script(), endpoints=policy) as (clients, server, _):
+        url = "http://inner.example/v1"
+        async with clients.stream(HttpCall("POST", url, {}, b"{}")) as response:
+            await response.read()
+        policy.open_private(False)
+        await refused(clients, url)
+        policy.open_private(True)
+        assert await ask(clients, url) == 200
+    assert len(server.requests) == 2
 
 
 async def test_an_endpoint_that_is_not_trusted_is_not_even_resolved() -> None:

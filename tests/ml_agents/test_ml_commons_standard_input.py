@@ -23,6 +23,7 @@ SENT_IMAGE = {"image": {"format": "png", "source": {"bytes": PNG}}}
 SUPPORTED = "text, image, video, document"
 
 ROOMS = ("gateway.ml_agents", "gateway.ml_commons")
+CONVERSIONS = "gateway.providers.conversions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +396,17 @@ async def test_r8_1_a_failure_is_logged_with_its_format_and_reason(
     assert "secret" not in str(vars(record))
 
 
+async def test_r8_1_a_medium_that_the_model_cannot_have_is_logged_with_its_format(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scene(tmp_path) as agent:
+        await agent.error(
+            {"input": [{"role": "user", "content": [medium("document", "base64", "application/zip", "UEsDBA==")]}]}
+        )
+    (record,) = (each for each in caplog.records if each.name.startswith(ROOMS))
+    assert vars(record)["input_format"] == "MESSAGES"
+
+
 async def test_r8_2_the_question_alone_is_no_reason_for_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -415,10 +427,16 @@ async def test_r8_3_a_failed_mapping_is_logged_with_the_provider(
 
 
 async def test_r8_5_every_step_is_logged_for_debugging(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for room in ROOMS:
+    rooms = (*ROOMS, CONVERSIONS)
+    for room in rooms:
         caplog.set_level(logging.DEBUG, room)
     async with scene(tmp_path) as agent:
         await agent.heard({"input": [text("secret words"), IMAGE]})
-    steps = [vars(each) for each in caplog.records if each.name.startswith(ROOMS)]
-    assert [step["msg"] for step in steps] == ["read a medium of an agent's input", "read an agent's input"]
+    steps = [vars(each) for each in caplog.records if each.name.startswith(rooms)]
+    assert [step["msg"] for step in steps] == [
+        "read a medium of an agent's input",
+        "read an agent's input",
+        "wrote a request in the provider's form",
+    ]
+    assert steps[-1]["blocks"] == {"TextBlock": 1, "ImageBlock": 1}
     assert "secret" not in str(steps)

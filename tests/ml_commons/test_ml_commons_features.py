@@ -134,6 +134,58 @@ async def test_what_is_turned_off_is_refused_and_names_its_setting(
             assert await refused(ml, method, path, body) == (403, said), (method, path)
 
 
+MCP = "The MCP connector is not enabled. To enable, please update the setting plugins.ml_commons.mcp_connector_enabled"
+REMOTE = (
+    "Remote Inference is currently disabled. To enable it, update the setting "
+    '"plugins.ml_commons.remote_inference.enabled" to true.'
+)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"tools": [{"type": "McpServer", "name": "m", "parameters": {"url": "http://127.0.0.1:9/mcp"}}]},
+        {"tools": [{"type": "McpStreamableHttpTool", "name": "m", "url": "http://127.0.0.1:9/mcp"}]},
+        {"parameters": {"mcp_connectors": [{"mcp_connector_id": "c"}]}},
+    ],
+)
+async def test_without_mcp_connectors_no_agent_gets_an_mcp_server(tmp_path: Path, asked: Mapping[str, Any]) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        plain = await ml.register({**REGISTRATION, "tools": []})
+        await turn(ml, "mcp_connector_enabled", on=False)
+        assert await refused(ml, "POST", "/agents/_register", {**REGISTRATION, **asked}) == (403, MCP)
+        assert await refused(ml, "PUT", f"/agents/{plain}", asked) == (403, MCP)
+        assert (await ml.call("POST", "/agents/_register", {**REGISTRATION, "tools": []}))[0] == 200
+        assert (await ml.call("POST", "/agents/configured/_execute", {"input": "hi"}))[0] == 200
+
+
+async def test_without_mcp_connectors_no_agent_with_an_mcp_server_is_executed(tmp_path: Path) -> None:
+    mcp = {"type": "McpServer", "name": "m", "parameters": {"url": "http://127.0.0.1:9/mcp"}}
+    async with ml_gateway(tmp_path) as ml:
+        agent_id = await ml.register({**REGISTRATION, "tools": [mcp]})
+        await turn(ml, "mcp_connector_enabled", on=False)
+        execute = f"/agents/{agent_id}/_execute"
+        for path in (execute, f"{execute}?async=true", f"{execute}/stream"):
+            assert await refused(ml, "POST", path, {"input": "hi"}) == (403, MCP)
+        status, answer = await ml.call("POST", f"{execute}/stream", AG_UI_INPUT)
+        assert (status, answer["detail"]) == (403, MCP)
+
+
+async def test_without_remote_inference_no_agent_is_registered_with_a_model_or_executed(tmp_path: Path) -> None:
+    async with ml_gateway(tmp_path) as ml:
+        agent_id = await ml.register({**REGISTRATION, "tools": []})
+        await turn(ml, "remote_inference.enabled", on=False)
+        assert await refused(ml, "POST", "/agents/_register", REGISTRATION) == (400, REMOTE)
+        assert await refused(ml, "PUT", f"/agents/{agent_id}", {"model": {"model_id": "n"}}) == (400, REMOTE)
+        for path in ("/agents/configured/_execute", f"/agents/{agent_id}/_execute/stream"):
+            assert await refused(ml, "POST", path, {"parameters": {"question": "hi"}}) == (400, REMOTE)
+        status, answer = await ml.call("POST", "/agents/configured/_execute/stream", AG_UI_INPUT)
+        assert (status, answer["detail"]) == (400, REMOTE)
+        frames = await ml.gateway.client.run("configured", AG_UI_INPUT)
+        assert frames[-1].type == "RUN_FINISHED"
+        assert (await ml.call("GET", f"/agents/{agent_id}"))[0] == 200
+
+
 async def test_the_file_turns_features_off(tmp_path: Path) -> None:
     off = {"stream_enabled": False, "memory": {"retention_enabled": False}}
     async with ml_gateway(tmp_path, sections={"ml_commons": off}) as ml:
@@ -142,6 +194,11 @@ async def test_the_file_turns_features_off(tmp_path: Path) -> None:
         body = {"name": "c", "configuration": {"retention_policy": {}}}
         assert await refused(ml, "POST", "/memory_containers/_create", body) == (403, RETENTION)
         assert (await ml.call("POST", execute, {"input": "hi"}))[0] == 200
+    off = {"mcp_connector_enabled": False, "remote_inference": {"enabled": False}}
+    async with ml_gateway(tmp_path, sections={"ml_commons": off}) as ml:
+        connectors = {"name": "a", "parameters": {"mcp_connectors": []}}
+        assert await refused(ml, "POST", "/agents/_register", connectors) == (403, MCP)
+        assert await refused(ml, "POST", execute, {"input": "hi"}) == (400, REMOTE)
 
 
 async def test_ag_ui_input_on_the_stream_is_refused_and_ag_ui_itself_is_not(tmp_path: Path) -> None:

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.errors import InvalidRequestError
-from gateway.ml_commons.feature_settings import DEFAULTS, Feature, feature_off, read_setting
+from gateway.ml_commons.feature_settings import (
+    DEFAULTS,
+    PRIVATE_ADDRESSES,
+    TRUSTED_ENDPOINTS,
+    Feature,
+    feature_off,
+    read_setting,
+)
 from gateway.ml_commons.settings_bodies import read_changes
+from gateway.settings import Flags, load_settings
 from tests.ml_commons_scene import MlGateway, ml_gateway
 
 ADMIN, USER = "admin-key-of-the-tests", "users-key-of-the-tests"
 KEYS = {"api_keys": [{"name": "root", "key": ADMIN, "admin": True}, {"name": "user", "key": USER}]}
 STREAM = "plugins.ml_commons.stream_enabled"
+NAMES = (
+    "local_model.enabled",
+    "mcp_server_enabled",
+    "jvm_heap_memory_threshold",
+    "mcp_connector_enabled",
+    "remote_inference.enabled",
+)
 TRUSTED = "plugins.ml_commons.trusted_connector_endpoints_regex"
 
 
@@ -106,6 +122,54 @@ async def test_settings_that_change_nothing_here_are_kept(tmp_path: Path) -> Non
         body = {"persistent": {"plugins.ml_commons.only_run_on_ml_node": "false"}}
         answer = await ml.http.put("/_cluster/settings/", json=body)  # the seed's own path ends with a slash
         assert answer.json()["acknowledged"] is True
+
+
+@pytest.mark.parametrize("name", sorted(DEFAULTS.keys() - {PRIVATE_ADDRESSES}))
+def test_the_file_takes_every_setting_that_the_route_takes(tmp_path: Path, name: str) -> None:
+    default = DEFAULTS[name]
+    other: Any = not default if isinstance(default, bool) else [] if isinstance(default, list) else 7
+    other = "least_load" if isinstance(default, str) else other
+    section: Any = other
+    for part in reversed(name.split(".")):
+        section = {part: section}
+    file = tmp_path / "gateway.yaml"
+    file.write_text(json.dumps({"ml_commons": section}), encoding="utf-8")
+    loaded = load_settings(Flags(config=file), environ={})
+    configured = {**loaded.ml_commons, TRUSTED_ENDPOINTS: [*loaded.callers.endpoints]}
+    assert configured[name] == other
+
+
+async def test_what_the_file_says_is_shown_among_the_defaults(tmp_path: Path) -> None:
+    section = {"local_model": {"enabled": False}, "mcp_server_enabled": False, "jvm_heap_memory_threshold": 7}
+    async with ml_gateway(tmp_path, sections={"ml_commons": section}) as ml:
+        _, answer = await settings(ml, "GET", query="?flat_settings&include_defaults")
+    shown = {f"plugins.ml_commons.{name}": answer["defaults"][f"plugins.ml_commons.{name}"] for name in NAMES}
+    assert shown == dict(zip(shown, ("false", "false", "7", "true", "true"), strict=True))
+
+
+async def test_private_addresses_begin_as_the_file_says_and_can_only_be_closed(tmp_path: Path) -> None:
+    private = f"plugins.ml_commons.{PRIVATE_ADDRESSES}"
+
+    async def opened(ml: MlGateway, value: bool | None = None) -> tuple[str, bool]:
+        if value is not None:
+            assert (await settings(ml, "PUT", {"transient": {private: value}}))[0] == 200
+        _, answer = await settings(ml, "GET", query="?flat_settings&include_defaults")
+        endpoints = ml.gateway.application.endpoints
+        shown: str = {**answer["defaults"], **answer["transient"]}[private]
+        return shown, endpoints.refusal("http://127.0.0.1:9/v1") is None
+
+    async with ml_gateway(tmp_path) as ml:
+        assert await opened(ml) == ("true", True)
+        assert await opened(ml, value=False) == ("false", False)
+        assert await opened(ml, value=True) == ("true", True)
+    closed = {"endpoints": [r"^http://127\.0\.0\.1:\d+/.*$"]}
+    async with ml_gateway(tmp_path, callers=closed) as ml:
+        assert await opened(ml) == ("false", False)
+        assert (await opened(ml, value=True))[1] is False
+    off = {"ml_commons": {"connector": {"private_ip_enabled": False}}}
+    async with ml_gateway(tmp_path, sections=off) as ml:
+        assert await opened(ml) == ("false", False)
+        assert (await opened(ml, value=True))[1] is False
 
 
 async def test_only_administrators_read_and_change_them(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.bedrock_server import bedrock_server, event, hello, message_stop, metadata, tool
 from tests.ml_commons_scene import ml_gateway
 from tests.openai_chat_server import chat_server, completion
@@ -78,6 +80,46 @@ async def test_a_turn_on_bedrock_with_tools_and_media_is_loaded_back_for_openai(
         assert sent[1]["tool_calls"][0]["function"]["name"] == "ListIndexTool"
         assert sent[2]["tool_call_id"] == sent[1]["tool_calls"][0]["id"]
         assert sent[3]["content"] == "A dot, and some indices"
+
+
+TEXT_BLOCK = {"type": "text", "text": "hi"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "forms"),
+    [
+        ({"input": "hi"}, ["TEXT"]),
+        ({"parameters": {"question": "hi"}}, ["TEXT"]),
+        ({"input": [TEXT_BLOCK]}, ["CONTENT_BLOCKS"]),
+        ({"input": [{"role": "user", "content": [TEXT_BLOCK]}]}, ["MESSAGES"]),
+        ({"input": [{"role": "user", "id": "u1", "content": [TEXT_BLOCK] * 2, "metadata": {"a": 1}}]}, ["MESSAGES"]),
+        (
+            {"input": [{"role": role, "content": [TEXT_BLOCK]} for role in ("system", "assistant", "user")]},
+            ["MESSAGES"] * 3,
+        ),
+    ],
+)
+async def test_the_input_type_is_the_form_of_the_executions_input(
+    tmp_path: Path, asked: dict[str, Any], forms: list[str]
+) -> None:
+    async with chat_server() as openai, ml_gateway(tmp_path) as ml:
+        model = {**GPT, "endpoint": openai.endpoint}
+        agent_id = await ml.register({"name": "a", "type": "conversational/v2", "model": model, "tools": []})
+        openai.answers(completion("Hello"))
+        status, answer = await ml.call("POST", f"/agents/{agent_id}/_execute", asked)
+        assert status == 200, answer
+        container_id = (await ml.call("GET", f"/agents/{agent_id}"))[1]["memory"]["memory_container_id"]
+        working = f"/memory_containers/{container_id}/memories/working"
+        _, found = await ml.call("POST", f"{working}/_search", {"sort": ["message_id"]})
+        documents = [hit["_source"] for hit in found["hits"]["hits"]]
+        assert [each["metadata"]["input_type"] for each in documents] == [*forms, "MESSAGES"]
+
+        first = found["hits"]["hits"][0]["_id"]
+        change = {"messages": [{"role": documents[0]["metadata"]["role"], "content": "changed"}], "tags": {"a": "b"}}
+        status, answer = await ml.call("PUT", f"{working}/{first}", change)
+        assert status == 200, answer
+        _, seen = await ml.call("GET", f"{working}/{first}")
+        assert (seen["metadata"]["input_type"], seen["tags"]) == (forms[0], {"a": "b"})
 
 
 async def test_what_ag_ui_said_is_loaded_back_for_an_execution(tmp_path: Path) -> None:

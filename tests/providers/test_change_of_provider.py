@@ -60,6 +60,7 @@ class Speaker(Protocol):
     """A provider: what it answers, with `seal` as the sealed part of its thought, and what it is asked with."""
 
     name: str
+    model: str
 
     @abstractmethod
     def answer(self, request: ModelRequest, seal: str, call_ids: Sequence[str]) -> Events: ...

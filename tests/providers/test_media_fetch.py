@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -54,12 +55,17 @@ def picture(server: BedrockServer, times: int = 1) -> None:
         server.will_reply(Reply([b"png"], 200, {"content-type": "image/png"}))
 
 
-async def test_a_url_becomes_what_it_holds_also_in_a_tools_result(server: BedrockServer, fetcher: MediaFetcher) -> None:
+async def test_a_url_becomes_what_it_holds_also_in_a_tools_result(
+    server: BedrockServer, fetcher: MediaFetcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "gateway.providers")
     picture(server)
     block = ImageBlock(UrlSource(f"{server.url}/a.png"))
     (message,) = await fetcher.inline(asked(block, ToolResult("a", (TextBlock("see"), block))))
     assert message.content == (ImageBlock(PNG), ToolResult("a", (TextBlock("see"), ImageBlock(PNG))))
     assert len(server.requests) == 1
+    (step,) = (vars(each) for each in caplog.records)
+    assert (step["msg"], step["kind"], step["bytes"]) == ("fetched a medium for a model", "image", 3)
 
 
 async def test_what_is_no_url_to_fetch_stays_as_it_is(server: BedrockServer, fetcher: MediaFetcher) -> None:
