@@ -52,7 +52,8 @@ def test_all_providers_but_those_without_a_server_are_for_callers() -> None:
 
 def test_tools_that_run_code_or_fetch_for_the_operator_are_not_for_callers() -> None:
     tools = {name for name, tool in collect("tools", ToolType).items() if tool.from_callers}
-    assert tools == {"ListIndexTool", "IndexMappingTool", "SearchIndexTool", "McpServer"}
+    searches = {"SearchIndexTool", "VectorDBTool", "NeuralSparseSearchTool", "PPLTool"}
+    assert tools == {"ListIndexTool", "IndexMappingTool", *searches, "McpServer"}
 
 
 def test_the_own_endpoints_of_every_provider_for_callers_are_known() -> None:
