@@ -14,7 +14,7 @@ from gateway.agent import ToolSettings
 from gateway.clock import SystemClock
 from gateway.errors import ToolError
 from gateway.http_client.clients import HttpClients
-from gateway.messages import JsonObject, TextBlock
+from gateway.messages import JsonObject, JsonValue, TextBlock
 from gateway.opensearch.cluster_search import ClusterSearchEngine
 from gateway.search_engine import Asker
 from gateway.tool import SharedState, ToolContext, ToolEnvironment
@@ -392,9 +392,10 @@ async def test_a_search_ends_in_time(tenants: Tenants) -> None:
 
 
 async def test_the_cluster_says_that_a_search_took_too_long(tenants: Tenants) -> None:
-    script: JsonObject = {"source": "double x = 0; for (int i = 0; i < 900000; i++) { x += Math.sin(i) } return x * x"}
-    slow: JsonObject = {"script_score": {"query": {"match_all": {}}, "script": script}}
-    many: JsonObject = {"query": {"bool": {"should": [slow] * 20}}}
+    source = "double x = params.n; for (int i = 0; i < 900000; i++) { x += Math.sin(i) } return x * x"
+    scripts: list[JsonObject] = [{"source": source, "params": {"n": n}} for n in range(60)]  # one by one: none is alike
+    slow: list[JsonValue] = [{"script_score": {"query": {"match_all": {}}, "script": script}} for script in scripts]
+    many: JsonObject = {"query": {"bool": {"should": slow}}}
     async with tenants.engine(scripts=True, timeout_seconds=0.5) as engine:
         said = await refusal(engine, f"{tenants.alice}-*", many)
     assert "make it narrower" in said or "make the search narrower" in said
