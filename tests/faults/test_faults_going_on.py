@@ -67,7 +67,7 @@ STOPS = {
 }
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("stop", STOPS.values(), ids=STOPS)
 async def test_a_run_goes_on_after_its_gateway_ended(tmp_path: Path, stop: Stop, how: signal.Signals) -> None:
     configuration = configure(tmp_path, *stop.script)
@@ -202,7 +202,9 @@ async def joined(gateway: GatewayProcess, run_id: str) -> OpenStream:
     return OpenStream(await gateway.client.http.send(request, stream=True))
 
 
-@pytest.mark.parametrize("version", CLIENT_VERSIONS)
+@pytest.mark.parametrize(
+    "version", [CLIENT_VERSIONS[0], *(pytest.param(each, marks=pytest.mark.thorough) for each in CLIENT_VERSIONS[1:])]
+)
 @pytest.mark.parametrize("ends_first", [False, True], ids=["in the middle", "after the end"])
 async def test_a_stock_client_that_connects_again_gets_the_whole_answer(
     tmp_path: Path, version: ClientVersion, ends_first: bool
