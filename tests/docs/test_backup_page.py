@@ -77,6 +77,7 @@ async def test_a_backup_under_load_has_every_thread_that_was_there_and_can_be_go
     assert {"completed"} <= set(statuses) <= {"completed", "failed"}
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl is installed here")
 async def test_the_page_s_requests_bring_a_cluster_s_store_back(tmp_path: Path) -> None:
     async with opensearch_node(tmp_path / "node") as node, httpx.AsyncClient(base_url=node.url) as cluster:

@@ -56,6 +56,7 @@ async def test_the_line_of_curl_gets_an_answer(tmp_path: Path) -> None:
         assert ANSWER in await output("sh", "-c", line, directory=tmp_path)
 
 
+@pytest.mark.thorough
 async def test_the_python_client_gets_answers_over_both_apis(tmp_path: Path) -> None:
     said = await printed(tmp_path, snippet("docs/openai.md", "python", "import OpenAI"), sys.executable)
     assert said.count(ANSWER) == 2

@@ -143,6 +143,7 @@ async def test_a_cluster_that_is_silent_when_it_should_speak_tls_is_a_problem(mo
     assert "does not speak TLS (no answer)" in the(findings, "connection").text
 
 
+@pytest.mark.thorough
 async def test_a_cluster_that_stops_answering_is_a_problem_soon() -> None:
     began = time.monotonic()
     async with answering_cluster(without=["GET /_nodes/plugins"]) as cluster:
@@ -186,6 +187,7 @@ async def test_tls_to_a_cluster_without_it_is_a_problem() -> None:
     assert "does not speak TLS" in the(findings, "connection").text
 
 
+@pytest.mark.thorough
 async def test_no_tls_to_a_cluster_with_it_is_a_problem(tmp_path: Path) -> None:
     certificate = write_certificate(tmp_path / "c.pem", "localhost")
     async with answering_cluster(tls=tls_contexts(certificate)[0]) as cluster:

@@ -19,6 +19,8 @@ from tests.local_proxies import NGINX, Place, needs, running, write_bare_nginx
 from tests.opensearch.index_sets import store_url
 from tests.running_gateway import agent, gateway_command, local_gateway, run_body, scripted, write_configuration
 
+pytestmark = pytest.mark.thorough
+
 TALKER = agent("talker", scripted([{"text": "some words"}]))
 behind_nginx = needs(NGINX, "nginx")
 

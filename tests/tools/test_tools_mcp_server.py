@@ -239,6 +239,7 @@ class TestStdio:
             await clock.settle()
 
 
+@pytest.mark.thorough
 class TestRoughServers:
     async def test_a_silent_one_is_given_up_in_time(self, clock: MovableClock) -> None:
         async with opened(clock, **rough("silent"), first_wait_seconds=1, connect_timeout_seconds=20) as box:
