@@ -10,19 +10,10 @@ from dataclasses import dataclass
 
 from gateway.agent import ToolSettings
 from gateway.messages import ContentBlock, JsonObject, ToolSpec
-from gateway.search_engine import Asker, SearchEngine
+from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
-from gateway.tool_definitions.neural_search import (
-    PLUGIN,
-    NeuralSearchParameters,
-    description_of,
-    schema_of,
-    search_body,
-    shown,
-    text_and_index,
-)
+from gateway.tool_definitions.neural_search import PLUGIN, NeuralSearchParameters, neural_spec, search_by_meaning
 from gateway.tool_definitions.parameters import read_parameters, tool_label
-from gateway.tool_output import bounded, text_blocks
 
 
 class NeuralSparseSearchParameters(NeuralSearchParameters):
@@ -40,10 +31,8 @@ class NeuralSparseSearchTool:
     parameters: NeuralSparseSearchParameters
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
-        text, index = text_and_index(self.parameters, arguments)
-        body = search_body(self.parameters, "neural_sparse", {"query_text": text})
-        response = await self.engine.search(index, body, Asker(context.owner))
-        return bounded(text_blocks(shown(response)), self.parameters.max_output_characters)
+        options: JsonObject = {}
+        return await search_by_meaning(self.engine, self.parameters, arguments, context.owner, "neural_sparse", options)
 
 
 def open_neural_sparse_search(settings: ToolSettings, environment: ToolEnvironment) -> Toolbox:
@@ -54,9 +43,7 @@ def open_neural_sparse_search(settings: ToolSettings, environment: ToolEnvironme
     """
     parameters = read_parameters(settings, NeuralSparseSearchParameters)
     engine = environment.search_engine(tool_label(settings), plugin=PLUGIN)
-    description = settings.description or description_of(parameters)
-    spec = ToolSpec(settings.name or settings.type, description, schema_of(parameters))
-    return SingleTool(NeuralSparseSearchTool(spec, engine, parameters))
+    return SingleTool(NeuralSparseSearchTool(neural_spec(settings, parameters), engine, parameters))
 
 
 TOOL_TYPE = ToolType(

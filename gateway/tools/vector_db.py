@@ -11,19 +11,10 @@ from pydantic import Field
 
 from gateway.agent import ToolSettings
 from gateway.messages import ContentBlock, JsonObject, ToolSpec
-from gateway.search_engine import Asker, SearchEngine
+from gateway.search_engine import SearchEngine
 from gateway.tool import SingleTool, Toolbox, ToolContext, ToolEnvironment, ToolType
-from gateway.tool_definitions.neural_search import (
-    PLUGIN,
-    NeuralSearchParameters,
-    description_of,
-    schema_of,
-    search_body,
-    shown,
-    text_and_index,
-)
+from gateway.tool_definitions.neural_search import PLUGIN, NeuralSearchParameters, neural_spec, search_by_meaning
 from gateway.tool_definitions.parameters import read_parameters, tool_label
-from gateway.tool_output import bounded, text_blocks
 
 
 class VectorDBParameters(NeuralSearchParameters):
@@ -44,10 +35,8 @@ class VectorDBTool:
     parameters: VectorDBParameters
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> tuple[ContentBlock, ...]:
-        text, index = text_and_index(self.parameters, arguments)
-        body = search_body(self.parameters, "neural", {"query_text": text, "k": self.parameters.k})
-        response = await self.engine.search(index, body, Asker(context.owner))
-        return bounded(text_blocks(shown(response)), self.parameters.max_output_characters)
+        options: JsonObject = {"k": self.parameters.k}
+        return await search_by_meaning(self.engine, self.parameters, arguments, context.owner, "neural", options)
 
 
 def open_vector_db(settings: ToolSettings, environment: ToolEnvironment) -> Toolbox:
@@ -58,9 +47,7 @@ def open_vector_db(settings: ToolSettings, environment: ToolEnvironment) -> Tool
     """
     parameters = read_parameters(settings, VectorDBParameters)
     engine = environment.search_engine(tool_label(settings), plugin=PLUGIN)
-    description = settings.description or description_of(parameters)
-    spec = ToolSpec(settings.name or settings.type, description, schema_of(parameters))
-    return SingleTool(VectorDBTool(spec, engine, parameters))
+    return SingleTool(VectorDBTool(neural_spec(settings, parameters), engine, parameters))
 
 
 TOOL_TYPE = ToolType("VectorDBTool", open_vector_db, from_callers=True, parameters=VectorDBParameters)
