@@ -294,7 +294,7 @@ class Sealer:
         return [*before, _named(event, name)]
 
     def _follow_retracted_turn(self, event: TurnRetracted) -> Events:
-        return [*self._close_words(), event]
+        return [*self._close_items(), event]
 
     def _follow_step(self, event: StepStarted | StepEnded) -> Events:
         is_open = event.name in self._steps
@@ -310,11 +310,11 @@ class Sealer:
         self.sealed = True
         if not (self._texts or self._reasoning or self._calls or self._steps):
             return [terminal]
-        closing = [*self._close_words(), *(StepEnded(name) for name in reversed(self._steps))]
+        closing = [*self._close_items(), *(StepEnded(name) for name in reversed(self._steps))]
         self._steps.clear()
         return [*closing, terminal]
 
-    def _close_words(self) -> Events:
+    def _close_items(self) -> Events:
         """Close all texts, reasoning and calls; `follow` passes events of open ones."""
         closing: Events = [TextEnded(name) for name in self._texts]
         closing += [ReasoningEnded(name) for name in self._reasoning]

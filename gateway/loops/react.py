@@ -8,7 +8,7 @@ run has only the thread's messages.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ from gateway.turns.client_words import NO_WORDS, client_words, own_messages
 from gateway.turns.context_reduction import ShortenedHistory
 from gateway.turns.iteration_limit import STOPPED, Summary, ends_before_tools, most_model_calls
 from gateway.turns.prompt import system_text
-from gateway.turns.resumption import RepeatedAnswer, kept_input, returned_calls
+from gateway.turns.resumption import RepeatedAnswer, kept_input
 from gateway.turns.tool_calls import CompiledSchemas
 from gateway.turns.tool_turn import ToolTurns, calls_of, open_outcome
 from gateway.usage import USAGE_EVENT, token_usage
@@ -164,7 +164,7 @@ class _Run:
         self._opening: Event | None = None
         self._reason: StopReason | None = None
         self.calls: Sequence[ToolCall] = ()
-        self._returned: Collection[str] = ()  # calls that had their results before the run was resumed
+        self._returned: set[str] = set()  # calls that had their results before the run was resumed
 
     # --- before the model -----------------------------------------------------------------------------------------
 
@@ -275,9 +275,9 @@ class _Run:
                 summary, self.summary = self.summary or summary, None
             elif type(event) is ToolReturned:
                 self.tools.calls_made += 1
+                self._returned.add(event.call_id)
             self.follow_model([event])
         self.summary = summary
-        self._returned = returned_calls(resumed.before)
         if resumed.response_id is None:
             return self._retraction() if self._uncount_cut_off() else []
         self._accepted = resumed.response_id
